@@ -54,6 +54,7 @@ def describe_clue(seen: Clue, cause: FailureCause | None = None) -> FailureCause
         line=seen.number,
         says=seen.rule.says,
         retry=seen.rule.retry,
+        title=seen.rule.title,
         node=cause.node or seen.origin.node,
     )
 

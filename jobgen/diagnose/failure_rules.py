@@ -48,6 +48,8 @@ class Rule(NamedTuple):
     """What exactly is wrong, where the title of the cause is less exact; and what to do."""
     retry: str
     source: str
+    title: str = ""
+    """What happened, where the title of the cause is less exact or does not fit."""
 
 
 _LEVELS = {level.name.lower(): level for level in Level}
@@ -80,6 +82,7 @@ def _read_rule(row: Mapping[str, str]) -> Rule:
         row["says"],
         row["retry"],
         row["source"],
+        row["title"] or "",
     )
 
 

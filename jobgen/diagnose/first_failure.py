@@ -19,7 +19,7 @@ from jobgen.diagnose.endings import Ending, list_endings
 from jobgen.diagnose.evidence import Evidence
 from jobgen.diagnose.failure_rules import BARE, UNCAUGHT, Level, outranks
 from jobgen.diagnose.log_lines import ProcessLog, read_streams
-from jobgen.diagnose.mismatches import add_odd_rank, find_mixed_calls
+from jobgen.diagnose.mismatches import describe_mismatch, find_mixed_calls
 from jobgen.diagnose.recovery import has_gone_on
 from jobgen.diagnose.suspects import TERM, Suspect, drop_outranked, list_suspects
 from jobgen.model.cause import Doubt, FailureCause
@@ -62,9 +62,8 @@ def find_cause(evidence: Evidence) -> FailureCause | None:
         return None
     cause = waiting.add_missing(cause, evidence, case.streams, case.suspects, case.seen)
     cause = add_never_started(cause, evidence, case.streams)
+    cause = describe_mismatch(cause, case.streams)
     cause = find_mixed_calls(cause, case.streams)
-    if cause.kind == "collective_mismatch":
-        cause = add_odd_rank(cause, case.streams)
     cause = conclude(cause, case.seen, case.suspects, evidence, case.streams)
     return cause._replace(start=evidence.start, task=evidence.task)
 

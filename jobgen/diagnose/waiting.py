@@ -16,6 +16,7 @@ from jobgen.diagnose.log_lines import ProcessLog
 from jobgen.diagnose.suspects import Suspect
 from jobgen.model.cause import CauseKind, Doubt, FailureCause
 from jobgen.named_tuple import NamedTuple
+from jobgen.wording import name_ranks
 
 _MOST = 4
 """Ranks that are named at most: a rule that accuses more accuses none."""
@@ -85,7 +86,7 @@ def add_missing(
     kind = CauseKind.COLLECTIVE_TIMEOUT if hung else cause.kind
     node = next((s.node for s in suspects if s.rank == missing[0] and s.node), "")
     node = node or next((s.origin.node for s in streams if s.origin.rank == missing[0]), "")
-    names = _name_ranks(missing)
+    names = name_ranks(missing)
     says = says or f"{names} did not join and reported no error"
     ends = ((s.code, s.signal) for s in suspects if s.rank == missing[0])
     code, signal = next(ends, (None, 0))
@@ -191,11 +192,7 @@ def _say(ranks: Sequence[int], known: Collectives) -> str:
     number = max(numbers.values())
     operation = next((known.operation.get(r, "") for r, n in numbers.items() if n == number), "")
     named = f" ({operation})" if operation else ""
-    return f"{_name_ranks(ranks)} did not join collective {number}{named}"
-
-
-def _name_ranks(ranks: Sequence[int]) -> str:
-    return f"rank{'s' if len(ranks) > 1 else ''} {', '.join(map(str, ranks))}"
+    return f"{name_ranks(ranks)} did not join collective {number}{named}"
 
 
 def _count_world(streams: Iterable[ProcessLog]) -> int:

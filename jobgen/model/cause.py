@@ -105,6 +105,8 @@ class FailureCause(NamedTuple):
     """What it was not, and how that is known."""
     all_ranks: bool = False
     """Whether every rank reports the same error."""
+    title: str = ""
+    """What happened, where the evidence shows it more exactly than the title of the kind."""
 
     @property
     def reports_itself(self) -> bool:

@@ -56,7 +56,8 @@ def _draw_evidence(cause: FailureCause, found: Diagnosed, ink: Ink, *, verbose: 
     folder = "logs/" if found.record and cause.file else ""
     place = folder + defuse(cause.file) + (f":{cause.line}" if cause.line else "")
     lines = [found.shorten(defuse(line)) for line in cause.lines]
-    rows = failure.draw_lines(lines, ink, verbose=verbose)
+    error = found.shorten(defuse(cause.text))
+    rows = failure.draw_lines(lines, ink, error=error, verbose=verbose)
     return "\n".join([f"{ink('strong', 'Evidence')}  {place}", *rows, ""]) if rows else ""
 
 
@@ -98,7 +99,7 @@ def dump_diagnosis(found: Diagnosed) -> dict[str, Any]:
         **about,
         "cause": str(cause.kind),
         "code": known.code,
-        "title": known.title,
+        "title": cause.title or known.title,
         "certainty": str(cause.certainty),
         "rank": cause.bad_rank,
         "node": None if cause.all_ranks else cause.node or None,
