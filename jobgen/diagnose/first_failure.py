@@ -20,6 +20,8 @@ from jobgen.diagnose.evidence import Evidence
 from jobgen.diagnose.failure_rules import BARE, UNCAUGHT, Level, outranks
 from jobgen.diagnose.log_lines import ProcessLog, read_streams
 from jobgen.diagnose.mismatches import describe_mismatch, find_mixed_calls
+from jobgen.diagnose.network_faults import describe_network_fault
+from jobgen.diagnose.origins import read_process
 from jobgen.diagnose.recovery import has_gone_on
 from jobgen.diagnose.suspects import TERM, Suspect, drop_outranked, list_suspects
 from jobgen.model.cause import Doubt, FailureCause
@@ -64,6 +66,7 @@ def find_cause(evidence: Evidence) -> FailureCause | None:
     cause = add_never_started(cause, evidence, case.streams)
     cause = describe_mismatch(cause, case.streams)
     cause = find_mixed_calls(cause, case.streams)
+    cause = describe_network_fault(cause, case.streams, case.seen)
     cause = conclude(cause, case.seen, case.suspects, evidence, case.streams)
     return cause._replace(start=evidence.start, task=evidence.task)
 
@@ -172,8 +175,12 @@ def _count_alike(chosen: Suspect, case: Case) -> tuple[int, bool]:
         return _count_alike_ends(chosen, case)
     ended = [clue for clue in case.seen if clue.raised or not clue.survived]
     alike = [clue for clue in ended if _is_alike(clue, chosen.seen)]
-    ranks = {clue.origin.rank for clue in alike if clue.origin.rank is not None}
-    unknown = sum(clue.origin.rank is None for clue in alike)
+    ranks = {
+        clue.origin.rank for clue in alike if clue.origin.rank is not None and not clue.origin.local
+    }
+    unknown = _count_unknown(
+        [clue for clue in alike if clue.origin.rank is None or clue.origin.local]
+    )
     known = {suspect.rank for suspect in case.suspects if suspect.rank is not None}
     world = case.evidence.world or len(known)
     if ranks:
@@ -190,6 +197,13 @@ def _count_alike(chosen: Suspect, case: Case) -> tuple[int, bool]:
     lost = any(Level.HANG <= clue.level < Level.END for clue in case.seen)
     alone = not lost and not terminated
     return unknown, len(failed) > 1 and (unknown == len(failed) or alone)
+
+
+def _count_unknown(alike: Sequence[Clue]) -> int:
+    """How many processes report an error of which no rank is known; those that NCCL names count
+    once."""
+    processes = [read_process(clue.text) for clue in alike]
+    return len({name for name in processes if name}) + processes.count("")
 
 
 def _count_alike_ends(chosen: Suspect, case: Case) -> tuple[int, bool]:

@@ -107,6 +107,8 @@ class FailureCause(NamedTuple):
     """Whether every rank reports the same error."""
     title: str = ""
     """What happened, where the evidence shows it more exactly than the title of the kind."""
+    between: tuple[str, ...] = ()
+    """The two nodes between which the network failed, if nothing shows which one is at fault."""
 
     @property
     def reports_itself(self) -> bool:

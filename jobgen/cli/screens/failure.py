@@ -120,8 +120,7 @@ def locate_cause(cause: FailureCause) -> str:
         first = f", first rank {cause.rank}{node}" if cause.rank is not None else ""
         return f"all ranks report the same{first}{end}"
     if cause.rank is None:
-        failed = f"{defuse(cause.node)} failed first, before its ranks started"
-        return f"{failed}{end}" if cause.node and end else node.removeprefix(" ")
+        return _locate_node(cause, end)
     if cause.doubt == Doubt.VICTIM:
         return f"reported by rank {cause.rank}{node}{end}"
     if cause.doubt == Doubt.LATER:
@@ -129,6 +128,17 @@ def locate_cause(cause: FailureCause) -> str:
     if cause.kind == CauseKind.COLLECTIVE_TIMEOUT:
         return f"rank {cause.rank}{node} did not join"
     return f"rank {cause.rank}{node} failed first{end}"
+
+
+def _locate_node(cause: FailureCause, end: str) -> str:
+    """The node where it happened, or the two between which it did, if no rank is to blame."""
+    if cause.between:
+        one, other = (defuse(name) for name in cause.between)
+        return f"between {one} and {other}; nothing shows which of the two is at fault"
+    node = defuse(cause.node)
+    if node and end:
+        return f"{node} failed first, before its ranks started{end}"
+    return f"on {node}" if node else ""
 
 
 def doubt_cause(cause: FailureCause) -> list[str]:
