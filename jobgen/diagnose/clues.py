@@ -87,6 +87,11 @@ class Clue(NamedTuple):
         return self.rule.level
 
     @property
+    def rank(self) -> int | None:
+        """The rank in the job; None if it is not known, or counts on its node only."""
+        return None if self.origin.local else self.origin.rank
+
+    @property
     def survived(self) -> bool:
         """Whether the program went on after it."""
         return self.below > NEAR

@@ -18,6 +18,7 @@ from jobgen.diagnose.describe import describe_suspect
 from jobgen.diagnose.endings import Ending, list_endings
 from jobgen.diagnose.evidence import Evidence
 from jobgen.diagnose.failure_rules import BARE, UNCAUGHT, Level, outranks
+from jobgen.diagnose.local_ranks import resolve_local_ranks
 from jobgen.diagnose.log_lines import ProcessLog, read_streams
 from jobgen.diagnose.mismatches import describe_mismatch, find_mixed_calls
 from jobgen.diagnose.network_faults import describe_network_fault
@@ -45,7 +46,7 @@ class Case(NamedTuple):
 
 def read_case(evidence: Evidence) -> Case:
     """The logs of a job, read."""
-    streams = read_streams(evidence.logs)
+    streams = resolve_local_ranks(read_streams(evidence.logs))
     seen = find_clues(streams)
     endings = list_endings(streams)
     return Case(evidence, streams, seen, endings, list_suspects(evidence, seen, endings))

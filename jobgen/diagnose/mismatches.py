@@ -131,11 +131,15 @@ def describe_mismatch(cause: FailureCause, streams: Sequence[ProcessLog]) -> Fai
         named = cause._replace(title=difference.title, says=difference.describe(), alike=0)
         if odd is not None:
             return named._replace(rank=odd, node=node, all_ranks=False)
-        return named._replace(rank=None, node="", code=None, signal=0, all_ranks=False)
+        return named._replace(
+            rank=None, local_rank=None, node="", code=None, signal=0, all_ranks=False
+        )
     if (described := describe_models(cause, streams)) is not None:
         return described
     says = _describe_bytes(cause.text) or cause.says
-    return cause._replace(says=says, rank=None, node="", code=None, signal=0, all_ranks=False)
+    return cause._replace(
+        says=says, rank=None, local_rank=None, node="", code=None, signal=0, all_ranks=False
+    )
 
 
 def _read_calls(streams: Iterable[ProcessLog]) -> Mapping[int, CollectiveCall]:

@@ -76,8 +76,8 @@ def describe_network_fault(
         return cause
     begun = any(_BEGIN.search(line.text) for stream in streams for line in stream.lines)
     cause = cause._replace(
-        rank=None, node="", code=None, signal=0, doubt=Doubt.NONE, other="", alike=0,
-        all_ranks=False, retry=cause.retry if begun else cause.retry or "yes",
+        rank=None, local_rank=None, node="", code=None, signal=0, doubt=Doubt.NONE, other="",
+        alike=0, all_ranks=False, retry=cause.retry if begun else cause.retry or "yes",
     )  # fmt: skip
     lost = _find_lost(remote)
     return _blame(cause, *lost) if lost else _name_pair(cause, remote)

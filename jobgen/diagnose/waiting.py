@@ -85,7 +85,7 @@ def add_missing(
         return cause if blamed else cause._replace(doubt=Doubt.VICTIM)
     kind = CauseKind.COLLECTIVE_TIMEOUT if hung else cause.kind
     node = next((s.node for s in suspects if s.rank == missing[0] and s.node), "")
-    node = node or next((s.origin.node for s in streams if s.origin.rank == missing[0]), "")
+    node = node or next((s.origin.node for s in streams if s.rank == missing[0]), "")
     names = name_ranks(missing)
     says = says or f"{names} did not join and reported no error"
     ends = ((s.code, s.signal) for s in suspects if s.rank == missing[0])
@@ -121,7 +121,7 @@ def _find_left(
     seen: Sequence[Clue],
 ) -> int | None:
     """Of logs without a record, the one rank that no launcher reports and that shows no error."""
-    accused = {suspect.rank for suspect in suspects} | {clue.origin.rank for clue in seen}
+    accused = {suspect.rank for suspect in suspects} | {clue.rank for clue in seen}
     left = set(range(_count_world(streams))) - accused
     return left.pop() if len(left) == 1 and not evidence.ends and len(accused) > 1 else None
 
@@ -166,13 +166,13 @@ def _find_quiet(
     world: int,
 ) -> list[int]:
     """The ranks that report no error, while others waited."""
-    waited = {clue.origin.rank for clue in seen if clue.level >= Level.HANG}
+    waited = {clue.rank for clue in seen if clue.level >= Level.HANG}
     silent = (s.rank for s in suspects if s.ended and s.seen is None)
     quiet = [rank for rank in silent if rank is not None and rank not in waited]
     if quiet:
         return sorted(quiet)
     accused = {s.rank for s in suspects}
-    written = {s.origin.rank for s in streams if s.origin.rank is not None}
+    written = {s.rank for s in streams if s.rank is not None}
     ranks = written if evidence.ends or not world else set(range(world))
     return sorted(rank for rank in ranks - accused if rank is not None) if accused else []
 

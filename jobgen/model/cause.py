@@ -109,6 +109,8 @@ class FailureCause(NamedTuple):
     """What happened, where the evidence shows it more exactly than the title of the kind."""
     between: tuple[str, ...] = ()
     """The two nodes between which the network failed, if nothing shows which one is at fault."""
+    local_rank: int | None = None
+    """The rank on its node, where the job has several nodes and its rank in the job is unknown."""
 
     @property
     def reports_itself(self) -> bool:

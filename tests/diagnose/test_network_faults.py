@@ -111,8 +111,8 @@ def test_libfabric_names_both_instances() -> None:
         "NET/IB: Got completion from peer 10.0.0.17<41> with status=IBV_WC_REM_ACCESS_ERR(10)",
         "[rank3]: NET/IB : Got completion from peer 10.0.0.17<41> with status=12 opcode=32526",
         (
-            "n1:7:9 [0] NCCL WARN Call to ibv_modify_qp failed with 110 Connection timed out, on dev "
-            "mlx5_4:1, local GID ::ffff:10.0.0.1, remote GID ::ffff:10.0.0.17"
+            "n1:7:9 [0] NCCL WARN Call to ibv_modify_qp failed with 110 Connection timed out, on "
+            "dev mlx5_4:1, local GID ::ffff:10.0.0.1, remote GID ::ffff:10.0.0.17"
         ),
     ],
 )

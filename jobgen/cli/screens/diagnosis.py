@@ -103,6 +103,7 @@ def dump_diagnosis(found: Diagnosed) -> dict[str, Any]:
         "certainty": str(cause.certainty),
         "rank": cause.bad_rank,
         "node": None if cause.all_ranks else cause.node or None,
+        "local_rank": cause.local_rank,
         "between": list(cause.between) or None,
         "all_ranks": cause.all_ranks,
         "reported_by": {"rank": cause.rank, "node": cause.node or None},

@@ -136,6 +136,9 @@ def _locate_node(cause: FailureCause, end: str) -> str:
         one, other = (defuse(name) for name in cause.between)
         return f"between {one} and {other}; nothing shows which of the two is at fault"
     node = defuse(cause.node)
+    if cause.local_rank is not None:
+        where = f"on {node}" if node else "of a node that the log does not name"
+        return f"local rank {cause.local_rank} {where} failed first{end}"
     if node and end:
         return f"{node} failed first, before its ranks started{end}"
     return f"on {node}" if node else ""
