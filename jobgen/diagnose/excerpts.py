@@ -16,7 +16,7 @@ def cut_line(text: str, width: int = LONGEST) -> str:
     """At most ``width`` characters of a line, with those by which a rule knows it.
 
     >>> cut_line("x" * 40 + " CUDA out of memory " + "y" * 40, 30)
-    '…xxxxxx CUDA out of memory yy…'
+    '…CUDA out of memory yyyyyyyyy…'
     >>> cut_line("step 1: " + "x" * 40, 12)
     'step 1: xxx…'
     """
@@ -26,6 +26,8 @@ def cut_line(text: str, width: int = LONGEST) -> str:
     if end < width:
         return text[: width - 1] + "…"
     start = max(0, min(begin - int(width * _BEFORE), len(text) - width + 1))
+    blank = text.find(" ", start, begin)
+    start = blank + 1 if start and blank >= 0 else start
     part = text[start : start + width - 1]
     return "…" + (part if start + width - 1 >= len(text) else part[:-1] + "…")
 

@@ -12,6 +12,7 @@ from jobgen.diagnose.clues import Clue
 from jobgen.diagnose.evidence import Evidence
 from jobgen.diagnose.failure_rules import Level
 from jobgen.diagnose.flight_recorder import read_dumps
+from jobgen.diagnose.last_lines import list_last_lines, list_silent_lines
 from jobgen.diagnose.log_lines import ProcessLog
 from jobgen.diagnose.suspects import Suspect
 from jobgen.model.cause import CauseKind, Doubt, FailureCause
@@ -71,7 +72,7 @@ def add_missing(
     if cause.kind not in _WAITING:
         return cause
     if (early := _find_early(cause, evidence)) is not None:
-        return early
+        return _add_last(early, streams)
     hung = cause.kind == CauseKind.COLLECTIVE_TIMEOUT or any(
         each.seen is not None and each.seen.rule.cause == CauseKind.COLLECTIVE_TIMEOUT
         for each in suspects
@@ -79,9 +80,10 @@ def add_missing(
     missing, says = _find_missing(evidence, streams, suspects, seen)
     if cause.kind == CauseKind.LOST_PEER and not hung:
         left = _find_left(evidence, streams, suspects, seen)
-        return cause if left is None else _describe_early(cause, left, "")
+        return cause if left is None else _add_last(_describe_early(cause, left, ""), streams)
     if not missing:
         blamed = cause.kind != "rendezvous" and cause.doubt == Doubt.NONE
+        cause = cause._replace(last_lines=list_silent_lines(streams, seen))
         return cause if blamed else cause._replace(doubt=Doubt.VICTIM)
     kind = CauseKind.COLLECTIVE_TIMEOUT if hung else cause.kind
     node = next((s.node for s in suspects if s.rank == missing[0] and s.node), "")
@@ -93,7 +95,13 @@ def add_missing(
     return cause._replace(
         kind=kind, rank=missing[0], node=node, code=code, signal=signal, says=says,
         doubt=Doubt.NONE, other="", alike=0, all_ranks=False,
+        last_lines=list_last_lines(missing, streams),
     )  # fmt: skip
+
+
+def _add_last(cause: FailureCause, streams: Sequence[ProcessLog]) -> FailureCause:
+    ranks = () if cause.rank is None else (cause.rank,)
+    return cause._replace(last_lines=list_last_lines(ranks, streams))
 
 
 def _find_early(cause: FailureCause, evidence: Evidence) -> FailureCause | None:

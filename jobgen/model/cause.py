@@ -111,6 +111,8 @@ class FailureCause(NamedTuple):
     """The two nodes between which the network failed, if nothing shows which one is at fault."""
     local_rank: int | None = None
     """The rank on its node, where the job has several nodes and its rank in the job is unknown."""
+    last_lines: tuple[str, ...] = ()
+    """What ranks wrote last for which others waited, each with its rank, node, file and number."""
 
     @property
     def reports_itself(self) -> bool:

@@ -117,6 +117,7 @@ def dump_diagnosis(found: Diagnosed) -> dict[str, Any]:
             "line": cause.line or None,
             "lines": list(cause.lines),
         },
+        "last_lines": list(cause.last_lines),
         "consequences": list(cause.consequences),
         "ruled_out": list(cause.ruled_out),
         "fixes": [{"text": r.text or None, "command": r.command or None} for r in found.remedies],

@@ -22,6 +22,8 @@ SHOWN, FOLDED = 6, 3
 """Lines of the log on a screen, and rows for the last of them; ``-v`` shows more."""
 ROWS = 3
 """Rows of one reason."""
+LAST_LINES = 2
+"""Ranks of which the last line is shown that others waited for."""
 RETRIES = {
     "no": "does not help: the same job will fail again",
     "yes": "may help: submit it again",
@@ -77,6 +79,7 @@ def draw_cause(cause: FailureCause, ink: Ink, *, nodes: str = "") -> list[str]:
     rows = [("why", f"{why}{sure}"), ("", "" if says in why else says)]
     rows += [("where", locate_cause(cause) or (f"on {defuse(nodes)}" if nodes else ""))]
     rows += [("", text) for text in doubt_cause(cause)]
+    rows += [("", defuse(text)) for text in cause.last_lines[:LAST_LINES]]
     rows += [("retry", describe_retry(cause))]
     lines = []
     for label, text in rows:
