@@ -17,3 +17,14 @@ def join_words(words: Sequence[str], last: str) -> str:
     ('a', 'a or b', 'a, b and c')
     """
     return ", ".join([*words[:-2], f" {last} ".join(words[-2:])])
+
+
+def name_ranks(ranks: Sequence[int]) -> str:
+    """Ranks in a sentence; of many the first.
+
+    >>> name_ranks([3]), name_ranks([1, 2]), name_ranks(range(9))
+    ('rank 3', 'ranks 1, 2', 'ranks 0, 1, 2, 3 and 5 more')
+    """
+    shown = ", ".join(map(str, ranks if len(ranks) < 6 else ranks[:4]))
+    more = f" and {len(ranks) - 4} more" if len(ranks) > 5 else ""
+    return f"rank{'s' if len(ranks) > 1 else ''} {shown}{more}"

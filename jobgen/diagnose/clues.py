@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from jobgen.diagnose.boxed_tracebacks import find_boxed
+from jobgen.diagnose.excerpts import cut_line
 from jobgen.diagnose.failure_rules import BARE, UNCAUGHT, Level, Rule, match_line, outranks
 from jobgen.diagnose.frame_rules import classify_frames
 from jobgen.diagnose.log_lines import LogLine, ProcessLog
@@ -86,6 +87,11 @@ class Clue(NamedTuple):
         return self.rule.level
 
     @property
+    def rank(self) -> int | None:
+        """The rank in the job; None if it is not known, or counts on its node only."""
+        return None if self.origin.local else self.origin.rank
+
+    @property
     def survived(self) -> bool:
         """Whether the program went on after it."""
         return self.below > NEAR
@@ -143,7 +149,7 @@ def _read_tracebacks(
         where = texts[this.end - len(this.message)].line if this.message else last.line
         origin = merge(stream.origin, read_inside(this.text))
         yield Clue(
-            rule, this.text, limit(shown), stream.path, where.number, where.order, origin,
+            rule, cut_line(this.text), limit(shown), stream.path, where.number, where.order, origin,
             after[this.end - 1], stream.known, raised=True, unsure=unsure, time=where.time,
         )  # fmt: skip
 
@@ -202,7 +208,7 @@ def _read_lines(
         shown = [line for line in around if not line.startswith(_MODULES)]
         origin = merge(stream.origin, read_inside(text))
         yield Clue(
-            rule, own["text"] if own else text.strip(), limit(shown), stream.path,
+            rule, cut_line(own["text"] if own else text.strip()), limit(shown), stream.path,
             text.line.number, text.line.order, origin, after[at], stream.known, time=text.line.time,
         )  # fmt: skip
 
@@ -214,8 +220,8 @@ def _is_explained(texts: Sequence[Numbered], at: int) -> bool:
 
 
 def limit(lines: Sequence[str]) -> tuple[str, ...]:
-    """The last lines, and of these at most ``MOST_LINES``."""
-    return tuple(str(line.rstrip()) for line in lines)[-MOST_LINES:]
+    """The last lines, at most ``MOST_LINES``, and of long ones what matters."""
+    return tuple(cut_line(str(line.rstrip())) for line in lines[-MOST_LINES:])
 
 
 def choose_last(seen: Sequence[Clue], signal: int = 0) -> Clue | None:

@@ -76,13 +76,19 @@ def _judge_retry(
     usual = cause.retry or (known.retry_after_steps if started else known.retry)
     if usual == "after_steps":
         usual = "yes" if started else "no"
-    if cause.kind == CauseKind.COLLECTIVE_TIMEOUT and not cause.all_ranks:
-        return "no"  # a rank stayed away, and the program decides what its ranks call
+    if cause.kind == CauseKind.COLLECTIVE_TIMEOUT and not (cause.all_ranks and _is_nccl(cause)):
+        # a rank stayed away, or they did not agree: the program decides what its ranks call
+        return "no"
     if usual != "no" or not known.one_node or cause.all_ranks:
         return usual
     if cause.kind == "disk_full" and _is_local(cause):
         return "other_nodes"
     return "other_nodes" if _is_one_node(cause, suspects, evidence) else "no"
+
+
+def _is_nccl(cause: FailureCause) -> bool:
+    """Whether GPUs waited: by NCCL, which a network or a GPU that stalls leaves waiting."""
+    return any("NCCL" in line for line in (cause.text, *cause.lines))
 
 
 def _is_own_port(cause: FailureCause, suspects: Iterable[Suspect]) -> bool:

@@ -31,6 +31,8 @@ def describe_suspect(suspect: Suspect, streams: Sequence[ProcessLog]) -> Failure
     if suspect.code == 127 and not suspect.signal:
         kind = CauseKind.COMMAND_NOT_FOUND
     cause = FailureCause(kind, "", suspect.node, suspect.rank, suspect.code, suspect.signal)
+    if suspect.rank is None:
+        cause = cause._replace(local_rank=suspect.local_rank)
     if suspect.why:
         why = clean(suspect.why).replace("\n", " ")
         return cause._replace(kind=CauseKind.SETUP, text=why, lines=(why,))
@@ -54,6 +56,7 @@ def describe_clue(seen: Clue, cause: FailureCause | None = None) -> FailureCause
         line=seen.number,
         says=seen.rule.says,
         retry=seen.rule.retry,
+        title=seen.rule.title,
         node=cause.node or seen.origin.node,
     )
 

@@ -49,6 +49,8 @@ class Rule(NamedTuple):
     retry: str
     """As for the cause; ``after_steps``: yes once the training had made a step, else no."""
     source: str
+    title: str = ""
+    """What happened, where the title of the cause is less exact or does not fit."""
 
 
 _LEVELS = {level.name.lower(): level for level in Level}
@@ -81,6 +83,7 @@ def _read_rule(row: Mapping[str, str]) -> Rule:
         row["says"],
         row["retry"],
         row["source"],
+        row["title"] or "",
     )
 
 

@@ -18,8 +18,11 @@ from jobgen.diagnose.describe import describe_suspect
 from jobgen.diagnose.endings import Ending, list_endings
 from jobgen.diagnose.evidence import Evidence
 from jobgen.diagnose.failure_rules import BARE, UNCAUGHT, Level, outranks
+from jobgen.diagnose.local_ranks import resolve_local_ranks
 from jobgen.diagnose.log_lines import ProcessLog, read_streams
-from jobgen.diagnose.mismatches import add_odd_rank, find_mixed_calls
+from jobgen.diagnose.mismatches import describe_mismatch, find_mixed_calls
+from jobgen.diagnose.network_faults import describe_network_fault
+from jobgen.diagnose.origins import read_process
 from jobgen.diagnose.recovery import has_gone_on
 from jobgen.diagnose.suspects import TERM, Suspect, drop_outranked, list_suspects
 from jobgen.model.cause import Doubt, FailureCause
@@ -43,7 +46,7 @@ class Case(NamedTuple):
 
 def read_case(evidence: Evidence) -> Case:
     """The logs of a job, read."""
-    streams = read_streams(evidence.logs)
+    streams = resolve_local_ranks(read_streams(evidence.logs))
     seen = find_clues(streams)
     endings = list_endings(streams)
     return Case(evidence, streams, seen, endings, list_suspects(evidence, seen, endings))
@@ -62,9 +65,9 @@ def find_cause(evidence: Evidence) -> FailureCause | None:
         return None
     cause = waiting.add_missing(cause, evidence, case.streams, case.suspects, case.seen)
     cause = add_never_started(cause, evidence, case.streams)
+    cause = describe_mismatch(cause, case.streams)
     cause = find_mixed_calls(cause, case.streams)
-    if cause.kind == "collective_mismatch":
-        cause = add_odd_rank(cause, case.streams)
+    cause = describe_network_fault(cause, case.streams, case.seen)
     cause = conclude(cause, case.seen, case.suspects, evidence, case.streams)
     return cause._replace(start=evidence.start, task=evidence.task)
 
@@ -173,8 +176,12 @@ def _count_alike(chosen: Suspect, case: Case) -> tuple[int, bool]:
         return _count_alike_ends(chosen, case)
     ended = [clue for clue in case.seen if clue.raised or not clue.survived]
     alike = [clue for clue in ended if _is_alike(clue, chosen.seen)]
-    ranks = {clue.origin.rank for clue in alike if clue.origin.rank is not None}
-    unknown = sum(clue.origin.rank is None for clue in alike)
+    ranks = {
+        clue.origin.rank for clue in alike if clue.origin.rank is not None and not clue.origin.local
+    }
+    unknown = _count_unknown(
+        [clue for clue in alike if clue.origin.rank is None or clue.origin.local]
+    )
     known = {suspect.rank for suspect in case.suspects}
     known |= {each.origin.rank for each in case.streams if not each.origin.local}
     world = case.evidence.world or len(known - {None})
@@ -192,6 +199,13 @@ def _count_alike(chosen: Suspect, case: Case) -> tuple[int, bool]:
     lost = any(Level.HANG <= clue.level < Level.END for clue in case.seen)
     alone = not lost and not terminated
     return unknown, len(failed) > 1 and (unknown == len(failed) or alone)
+
+
+def _count_unknown(alike: Sequence[Clue]) -> int:
+    """How many processes report an error of which no rank is known; those that NCCL names count
+    once."""
+    processes = [read_process(clue.text) for clue in alike]
+    return len({name for name in processes if name}) + processes.count("")
 
 
 def _count_alike_ends(chosen: Suspect, case: Case) -> tuple[int, bool]:

@@ -98,10 +98,10 @@ def _describe_end(end: FailureCause, streams: Sequence[ProcessLog]) -> FailureCa
     """How Slurm ended the job, with what each of the first ranks wrote last."""
     newest: dict[int, str] = {}
     for stream in streams:
-        if stream.origin.rank is not None and not stream.path.endswith(".err"):
+        if stream.rank is not None and not stream.path.endswith(".err"):
             last = read_last(stream, 1)
             if last:
-                newest[stream.origin.rank] = f"rank {stream.origin.rank}: {last[0].strip()}"
+                newest[stream.rank] = f"rank {stream.rank}: {last[0].strip()}"
     lines = tuple(newest[rank] for rank in sorted(newest)[:_RANKS])
     forced = end.kind in (CauseKind.TIME_LIMIT, CauseKind.PREEMPTED)
     return end._replace(lines=lines or end.lines, node="" if forced else end.node)
@@ -132,7 +132,7 @@ def _find_last_error(streams: Sequence[ProcessLog]) -> FailureCause | None:
         for line in reversed(written):
             if _LAST_ERROR.match(line.text):
                 lines = tuple(each.text for each in written)
-                node, rank = stream.origin.node, stream.origin.rank
+                node, rank = stream.origin.node, stream.rank
                 return FailureCause(
                     CauseKind.EXIT_CODE, line.text.strip(), node, rank,
                     file=stream.path, lines=lines, line=line.number,
@@ -165,7 +165,7 @@ def _add_node_error(cause: FailureCause, evidence: Evidence, seen: Sequence[Clue
     """What the node or Slurm reports, where the rank's own end follows from it."""
     for each in seen:
         fits = not cause.node or not each.origin.node or cause.node == each.origin.node
-        around = each.rule.scope != "rank" and (not each.known or each.origin.rank == cause.rank)
+        around = each.rule.scope != "rank" and (not each.known or each.rank == cause.rank)
         if around and fits and each.level <= Level.CRASH and outranks(each.rule.cause, cause.kind):
             return describe_clue(each, cause)
     if evidence.state == "OUT_OF_MEMORY" and outranks(CauseKind.HOST_MEMORY, cause.kind):

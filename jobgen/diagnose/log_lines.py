@@ -20,8 +20,8 @@ from jobgen.follow.sanitize import clean
 from jobgen.follow.timestamps import count_days
 from jobgen.named_tuple import NamedTuple
 
-LONGEST = 600
-"""Characters of a line that are kept."""
+LONGEST = 4000
+"""Characters of a line that are read."""
 
 
 _MOST_DOUBLED = 5
@@ -60,6 +60,11 @@ class ProcessLog(NamedTuple):
     def known(self) -> bool:
         """Whether one rank wrote it."""
         return self.origin.rank is not None
+
+    @property
+    def rank(self) -> int | None:
+        """The rank in the job; None if it is not known, or counts on its node only."""
+        return None if self.origin.local else self.origin.rank
 
 
 def read_streams(texts: Iterable[LogText]) -> list[ProcessLog]:

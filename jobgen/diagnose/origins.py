@@ -139,6 +139,8 @@ def split_prefix(text: str, prefixes: Sequence[re.Pattern[str]]) -> tuple[Origin
     return Origin(rank, node, local), text
 
 
+_HEAD = 120
+"""Characters in which the process stands."""
 _PLACE = r"(?:[\w./-]+:\d+ (?:\(\w+\) )?)?"
 """Where in its source NCCL, or a plug-in of it, warns."""
 _INSIDE: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Origin]], ...] = (
@@ -171,6 +173,15 @@ def read_inside(text: str) -> Origin:
         if match := pattern.search(text):
             return read(match)
     return Origin()
+
+
+_PROCESS = re.compile(r"[\w.-]+:\d+(?=:\d+ )")
+
+
+def read_process(text: str) -> str:
+    """The node and process that NCCL names at the begin of its line; empty if there are none."""
+    match = _PROCESS.search(text[:_HEAD])
+    return match[0] if match else ""
 
 
 def merge(one: Origin, other: Origin) -> Origin:

@@ -23,4 +23,6 @@ def mask_private(text: str) -> str:
 def mask_cause(cause: FailureCause) -> FailureCause:
     """The cause as it is kept. Nodes stay: they say where it happened."""
     lines = tuple(map(mask_private, cause.lines))
-    return cause._replace(text=mask_private(cause.text), lines=lines, says=mask_private(cause.says))
+    last = tuple(map(mask_private, cause.last_lines))
+    text, says = mask_private(cause.text), mask_private(cause.says)
+    return cause._replace(text=text, lines=lines, says=says, last_lines=last)

@@ -33,6 +33,8 @@ class Suspect(NamedTuple):
     """Whether others ended it: its launcher, or Slurm."""
     why: str = ""
     """Why it ended before the program started."""
+    local_rank: int | None = None
+    """The rank on its node, where its rank in the job is unknown."""
     first: bool = False
     """Whether its launcher names it as the first failure."""
 
@@ -107,9 +109,11 @@ def _list_by_logs(seen: Sequence[Clue], endings: Sequence[Ending]) -> list[Suspe
         elif each.raised or not each.survived:
             suspects.append(_accuse(each, None, endings))
     for (rank, _), rows in groups.items():
-        signal = next((end.signal for end in endings if end.rank == rank), 0)
+        local = rows[0].origin.local
+        signal = next((end.signal for end in endings if end.rank == rank and not local), 0)
         error = choose_last(rows, signal) or max(rows, key=lambda row: row.order)
-        suspects.append(_accuse(error, rank, endings))
+        accused = _accuse(error, None if local else rank, endings)
+        suspects.append(accused._replace(local_rank=rank if local else None))
     hung = any(each.level is Level.HANG for each in suspects)
     known = {suspect.rank for suspect in suspects}
     for end in endings:

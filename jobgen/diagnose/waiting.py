@@ -12,10 +12,12 @@ from jobgen.diagnose.clues import Clue
 from jobgen.diagnose.evidence import Evidence
 from jobgen.diagnose.failure_rules import Level
 from jobgen.diagnose.flight_recorder import read_dumps
+from jobgen.diagnose.last_lines import list_last_lines, list_silent_lines
 from jobgen.diagnose.log_lines import ProcessLog
 from jobgen.diagnose.suspects import Suspect
 from jobgen.model.cause import CauseKind, Doubt, FailureCause
 from jobgen.named_tuple import NamedTuple
+from jobgen.wording import name_ranks
 
 _MOST = 4
 """Ranks that are named at most: a rule that accuses more accuses none."""
@@ -70,7 +72,7 @@ def add_missing(
     if cause.kind not in _WAITING:
         return cause
     if (early := _find_early(cause, evidence)) is not None:
-        return early
+        return _add_last(early, streams)
     hung = cause.kind == CauseKind.COLLECTIVE_TIMEOUT or any(
         each.seen is not None and each.seen.rule.cause == CauseKind.COLLECTIVE_TIMEOUT
         for each in suspects
@@ -78,21 +80,28 @@ def add_missing(
     missing, says = _find_missing(evidence, streams, suspects, seen)
     if cause.kind == CauseKind.LOST_PEER and not hung:
         left = _find_left(evidence, streams, suspects, seen)
-        return cause if left is None else _describe_early(cause, left, "")
+        return cause if left is None else _add_last(_describe_early(cause, left, ""), streams)
     if not missing:
         blamed = cause.kind != "rendezvous" and cause.doubt == Doubt.NONE
+        cause = cause._replace(last_lines=list_silent_lines(streams, seen))
         return cause if blamed else cause._replace(doubt=Doubt.VICTIM)
     kind = CauseKind.COLLECTIVE_TIMEOUT if hung else cause.kind
     node = next((s.node for s in suspects if s.rank == missing[0] and s.node), "")
-    node = node or next((s.origin.node for s in streams if s.origin.rank == missing[0]), "")
-    names = _name_ranks(missing)
+    node = node or next((s.origin.node for s in streams if s.rank == missing[0]), "")
+    names = name_ranks(missing)
     says = says or f"{names} did not join and reported no error"
     ends = ((s.code, s.signal) for s in suspects if s.rank == missing[0])
     code, signal = next(ends, (None, 0))
     return cause._replace(
         kind=kind, rank=missing[0], node=node, code=code, signal=signal, says=says,
         doubt=Doubt.NONE, other="", alike=0, all_ranks=False,
+        last_lines=list_last_lines(missing, streams),
     )  # fmt: skip
+
+
+def _add_last(cause: FailureCause, streams: Sequence[ProcessLog]) -> FailureCause:
+    ranks = () if cause.rank is None else (cause.rank,)
+    return cause._replace(last_lines=list_last_lines(ranks, streams))
 
 
 def _find_early(cause: FailureCause, evidence: Evidence) -> FailureCause | None:
@@ -120,7 +129,7 @@ def _find_left(
     seen: Sequence[Clue],
 ) -> int | None:
     """Of logs without a record, the one rank that no launcher reports and that shows no error."""
-    accused = {suspect.rank for suspect in suspects} | {clue.origin.rank for clue in seen}
+    accused = {suspect.rank for suspect in suspects} | {clue.rank for clue in seen}
     left = set(range(_count_world(streams))) - accused
     return left.pop() if len(left) == 1 and not evidence.ends and len(accused) > 1 else None
 
@@ -165,13 +174,13 @@ def _find_quiet(
     world: int,
 ) -> list[int]:
     """The ranks that report no error, while others waited."""
-    waited = {clue.origin.rank for clue in seen if clue.level >= Level.HANG}
+    waited = {clue.rank for clue in seen if clue.level >= Level.HANG}
     silent = (s.rank for s in suspects if s.ended and s.seen is None)
     quiet = [rank for rank in silent if rank is not None and rank not in waited]
     if quiet:
         return sorted(quiet)
     accused = {s.rank for s in suspects}
-    written = {s.origin.rank for s in streams if s.origin.rank is not None}
+    written = {s.rank for s in streams if s.rank is not None}
     ranks = written if evidence.ends or not world else set(range(world))
     return sorted(rank for rank in ranks - accused if rank is not None) if accused else []
 
@@ -191,11 +200,7 @@ def _say(ranks: Sequence[int], known: Collectives) -> str:
     number = max(numbers.values())
     operation = next((known.operation.get(r, "") for r, n in numbers.items() if n == number), "")
     named = f" ({operation})" if operation else ""
-    return f"{_name_ranks(ranks)} did not join collective {number}{named}"
-
-
-def _name_ranks(ranks: Sequence[int]) -> str:
-    return f"rank{'s' if len(ranks) > 1 else ''} {', '.join(map(str, ranks))}"
+    return f"{name_ranks(ranks)} did not join collective {number}{named}"
 
 
 def _count_world(streams: Iterable[ProcessLog]) -> int:

@@ -105,6 +105,14 @@ class FailureCause(NamedTuple):
     """What it was not, and how that is known."""
     all_ranks: bool = False
     """Whether every rank reports the same error."""
+    title: str = ""
+    """What happened, where the evidence shows it more exactly than the title of the kind."""
+    between: tuple[str, ...] = ()
+    """The two nodes between which the network failed, if nothing shows which one is at fault."""
+    local_rank: int | None = None
+    """The rank on its node, where the job has several nodes and its rank in the job is unknown."""
+    last_lines: tuple[str, ...] = ()
+    """What ranks wrote last for which others waited, each with its rank, node, file and number."""
 
     @property
     def reports_itself(self) -> bool:

@@ -9,7 +9,7 @@ import pytest
 from jobgen.app.jobs import Happening, RunView
 from jobgen.cli.layout import measure
 from jobgen.cli.output import Ink
-from jobgen.cli.screens import job_state, jobs
+from jobgen.cli.screens import failure, job_state, jobs
 from jobgen.model.cause import CauseKind, Doubt, FailureCause
 from jobgen.model.record import JobId, JobState, Login, RunRecord, Site
 
@@ -33,7 +33,7 @@ def run(cause: FailureCause | None = None, **changes: Any) -> RunRecord:
     return record._replace(**{"submission": submission, **ended, **changes})
 
 
-def cause(kind: CauseKind = CauseKind.EXCEPTION, **fields: Any) -> FailureCause:
+def cause(kind: str = CauseKind.EXCEPTION, **fields: Any) -> FailureCause:
     known = {"text": "KeyError: 'a'", "node": "n2", "rank": 3, "code": 1, "file": "0/0/n2.3.err"}
     return FailureCause(kind, **{**known, "lines": LINES, **fields})
 
@@ -133,3 +133,47 @@ def test_json_has_the_cause_in_words_too() -> None:
 def test_a_list_shows_the_cause_that_is_known() -> None:
     assert job_state.draw_info(run(cause())) == "KeyError: 'a', exit code 1"
     assert job_state.draw_info(run()) == "exit code 1"
+
+
+ERROR = (
+    "a-long-host-name-17:2938471:2939999 [3] transport/net_ib.cc:1847 NCCL WARN NET/IB : Got "
+    "completion from peer 10.20.0.17<41207> with status=12 opcode=129 len=0 vendor err 129 (Recv)"
+)
+AFTER = "a-long-host-name-17:2938471:2939999 [3] NCCL INFO transport/net.cc:1302 -> 6"
+
+
+@pytest.mark.parametrize("width", [80, 100, 120])
+@pytest.mark.parametrize("before", [0, 3, 9])
+def test_the_line_of_the_error_is_whole_wherever_it_stands(width: int, before: int) -> None:
+    lines = (*[f"step {number} " + "x" * 150 for number in range(before)], ERROR, AFTER, AFTER)
+    failed = cause("network_fault", text=ERROR, lines=lines)
+    ink = Ink(colour=False, width=width)
+    for rows in (failure.draw_cause(failed, ink), failure.draw_lines(lines, ink, error=ERROR)):
+        shown = " ".join(row.strip() for row in rows)
+        assert "Got completion from peer 10.20.0.17<41207> with status=12" in shown
+        assert all(measure(row) <= width for row in rows)
+
+
+def test_of_a_very_long_line_the_part_is_shown_that_a_rule_knows() -> None:
+    error = "Loading checkpoint shards " * 30 + "CUDA out of memory. Tried to allocate 2 GiB"
+    failed = cause(CauseKind.GPU_MEMORY, text=error, lines=(error,))
+    assert "CUDA out of memory. Tried" in " ".join(map(str.strip, failure.draw_cause(failed, INK)))
+    rows = failure.draw_lines((error,), INK, error=error)
+    assert len(rows) <= failure.FOLDED
+    assert "CUDA out of memory. Tried" in " ".join(map(str.strip, rows))
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "n1:7:9 [0] ib_plugin.c:1007 NCCL WARN ",
+        "10.0.0.1: n1:7:9 [0] transport/net_ib.cc:1007 (connect) NCCL WARN ",
+        "n1:7:9 NCCL WARN ",
+        "[rank3]:[E1125 10:00:00.123456789 ProcessGroupNCCL.cpp:632] [Rank 3] ",
+        "[E ProcessGroupNCCL.cpp:632] [Rank 3] ",
+        "[rank3]:[E311 09:20:17.59 ProcessGroupNCCL.cpp:2063] [PG ID 0 PG GUID 0(dp) Rank 3] ",
+        "  what():  ",
+    ],
+)
+def test_why_is_without_the_process_and_the_line_of_its_source(head: str) -> None:
+    assert failure.explain_cause(cause(text=f"{head}it failed")) == "it failed"

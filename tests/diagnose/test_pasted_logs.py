@@ -188,3 +188,12 @@ def test_an_error_in_the_last_lines_that_no_rule_knows_is_shown() -> None:
     assert (cause.kind, cause.text) == (CauseKind.EXIT_CODE, "tool: fatal: cannot go on")
     went_on = [f"step {number}" for number in range(4)]
     assert diagnose("tool: error: try again", *went_on) is None
+
+
+def test_of_a_long_line_the_part_that_shows_the_error_is_kept() -> None:
+    words = "loading a shard of the data set, " * 30
+    cause = diagnose_failure(f"rank 3: {words}CUDA error: out of memory {words}")
+    assert cause.kind == CauseKind.GPU_MEMORY
+    assert "CUDA error: out of memory" in cause.text
+    assert len(cause.text) <= 600
+    assert any("CUDA error: out of memory" in line for line in cause.lines)

@@ -56,7 +56,8 @@ def _draw_evidence(cause: FailureCause, found: Diagnosed, ink: Ink, *, verbose: 
     folder = "logs/" if found.record and cause.file else ""
     place = folder + defuse(cause.file) + (f":{cause.line}" if cause.line else "")
     lines = [found.shorten(defuse(line)) for line in cause.lines]
-    rows = failure.draw_lines(lines, ink, verbose=verbose)
+    error = found.shorten(defuse(cause.text))
+    rows = failure.draw_lines(lines, ink, error=error, verbose=verbose)
     return "\n".join([f"{ink('strong', 'Evidence')}  {place}", *rows, ""]) if rows else ""
 
 
@@ -98,10 +99,12 @@ def dump_diagnosis(found: Diagnosed) -> dict[str, Any]:
         **about,
         "cause": str(cause.kind),
         "code": known.code,
-        "title": known.title,
+        "title": cause.title or known.title,
         "certainty": str(cause.certainty),
         "rank": cause.bad_rank,
         "node": None if cause.all_ranks else cause.node or None,
+        "local_rank": cause.local_rank,
+        "between": list(cause.between) or None,
         "all_ranks": cause.all_ranks,
         "reported_by": {"rank": cause.rank, "node": cause.node or None},
         "exit_code": cause.code,
@@ -114,6 +117,7 @@ def dump_diagnosis(found: Diagnosed) -> dict[str, Any]:
             "line": cause.line or None,
             "lines": list(cause.lines),
         },
+        "last_lines": list(cause.last_lines),
         "consequences": list(cause.consequences),
         "ruled_out": list(cause.ruled_out),
         "fixes": [{"text": r.text or None, "command": r.command or None} for r in found.remedies],

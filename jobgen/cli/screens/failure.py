@@ -22,20 +22,34 @@ SHOWN, FOLDED = 6, 3
 """Lines of the log on a screen, and rows for the last of them; ``-v`` shows more."""
 ROWS = 3
 """Rows of one reason."""
+LAST_LINES = 2
+"""Ranks of which the last line is shown that others waited for."""
 RETRIES = {
     "no": "does not help: the same job will fail again",
     "yes": "may help: submit it again",
     "other_nodes": "helps on other nodes: the problem lies in this one",
 }
 """Whether a retry helps."""
-_SOURCE = re.compile(r"\[/\S+\.\w+:\d+\] ")
-"""The line of C++ that gloo and NCCL put before their message."""
+_SOURCE = re.compile(
+    r"\[/\S+\.\w+:\d+\] "
+    r"|^(?:\S+: )?[\w.-]+:\d+:\d+ (?:\[\d+\] )?(?:\S+:\d+ (?:\(\w+\) )?)?NCCL WARN (?=\S)"
+    r"|^(?:\[rank\d+\]:)?\[[DIWEF](?:\d{3,4} [\d:.]+)? \S+:\d+\] (?:\[[^\]]*\bRank \d+\] )?(?=\S)"
+    r"|^ *what\(\): +"
+)
+"""The process and the line of C++ that gloo, NCCL and PyTorch put before their message."""
 
 
-def explain_cause(cause: FailureCause) -> str:
-    """The error in one line: what kind it is, and the program's own words."""
-    title = _find_title(cause.kind)
-    text = _SOURCE.sub("", defuse(cause.text)).removeprefix("  what():  ").removeprefix("what():  ")
+def explain_cause(cause: FailureCause, width: int = 0) -> str:
+    """The error in one line: what kind it is, and the program's own words.
+
+    With a width, of a long line the part that shows the error.
+    """
+    title = _find_title(cause)
+    text = _SOURCE.sub("", defuse(cause.text))
+    if width:
+        from jobgen.diagnose.excerpts import cut_line
+
+        text = cut_line(text, max(width - len(title), ROWS * 10))
     spoken = title.lower() in text.lower() or (text and cause.kind == CauseKind.EXIT_CODE)
     title = "" if spoken else title
     return ": ".join(part for part in (title, text) if part)
@@ -45,14 +59,13 @@ _PLAIN = frozenset({CauseKind.EXCEPTION, CauseKind.SETUP})
 """Causes whose own words say all."""
 
 
-def _find_title(kind: str) -> str:
+def _find_title(cause: FailureCause) -> str:
     from jobgen.data.causes import causes
 
-    known = causes().get(kind)
-    if known is None or kind in _PLAIN:
-        return ""
-    named = any(sign.isupper() for sign in known.title.split()[0][1:])
-    return known.title if named else known.title[:1].lower() + known.title[1:]
+    known = causes().get(cause.kind)
+    title = cause.title or (known.title if known and cause.kind not in _PLAIN else "")
+    named = any(sign.isupper() for sign in title.split(" ")[0][1:])
+    return title if named else title[:1].lower() + title[1:]
 
 
 def draw_cause(cause: FailureCause, ink: Ink, *, nodes: str = "") -> list[str]:
@@ -62,10 +75,11 @@ def draw_cause(cause: FailureCause, ink: Ink, *, nodes: str = "") -> list[str]:
     """
     sure = f" ({cause.certainty})" if cause.certainty else ""
     says = defuse(cause.says.partition(": ")[0])
-    why = explain_cause(cause)
+    why = _fit_why(cause, ink.width - 9, sure)
     rows = [("why", f"{why}{sure}"), ("", "" if says in why else says)]
     rows += [("where", locate_cause(cause) or (f"on {defuse(nodes)}" if nodes else ""))]
     rows += [("", text) for text in doubt_cause(cause)]
+    rows += [("", defuse(text)) for text in cause.last_lines[:LAST_LINES]]
     rows += [("retry", describe_retry(cause))]
     lines = []
     for label, text in rows:
@@ -75,6 +89,16 @@ def draw_cause(cause: FailureCause, ink: Ink, *, nodes: str = "") -> list[str]:
             kept = more if len(more) < ROWS else [*more[: ROWS - 2], cut]
             lines += [f"  {label:5}  {first}", *(f"         {line}" for line in kept)]
     return [clip(line, ink.width) for line in lines]
+
+
+def _fit_why(cause: FailureCause, width: int, sure: str) -> str:
+    """The error in one line that fits on ``ROWS`` rows."""
+    why = explain_cause(cause)
+    for lost in range(0, width, 8):
+        if len(split_lines(fold(f"{why}{sure}", width))) <= ROWS:
+            break
+        why = explain_cause(cause, ROWS * width - len(sure) - lost)
+    return why
 
 
 def describe_retry(cause: FailureCause) -> str:
@@ -99,8 +123,7 @@ def locate_cause(cause: FailureCause) -> str:
         first = f", first rank {cause.rank}{node}" if cause.rank is not None else ""
         return f"all ranks report the same{first}{end}"
     if cause.rank is None:
-        failed = f"{defuse(cause.node)} failed first, before its ranks started"
-        return f"{failed}{end}" if cause.node and end else node.removeprefix(" ")
+        return _locate_node(cause, end)
     if cause.doubt == Doubt.VICTIM:
         return f"reported by rank {cause.rank}{node}{end}"
     if cause.doubt == Doubt.LATER:
@@ -108,6 +131,20 @@ def locate_cause(cause: FailureCause) -> str:
     if cause.kind == CauseKind.COLLECTIVE_TIMEOUT:
         return f"rank {cause.rank}{node} did not join"
     return f"rank {cause.rank}{node} failed first{end}"
+
+
+def _locate_node(cause: FailureCause, end: str) -> str:
+    """The node where it happened, or the two between which it did, if no rank is to blame."""
+    if cause.between:
+        one, other = (defuse(name) for name in cause.between)
+        return f"between {one} and {other}; nothing shows which of the two is at fault"
+    node = defuse(cause.node)
+    if cause.local_rank is not None:
+        where = f"on {node}" if node else "of a node that the log does not name"
+        return f"local rank {cause.local_rank} {where} failed first{end}"
+    if node and end:
+        return f"{node} failed first, before its ranks started{end}"
+    return f"on {node}" if node else ""
 
 
 def doubt_cause(cause: FailureCause) -> list[str]:
@@ -127,22 +164,52 @@ def doubt_cause(cause: FailureCause) -> list[str]:
 def draw_error(cause: FailureCause, record: RunRecord, ink: Ink, *, verbose: bool = False) -> str:
     """The lines of the log that matter, below their title; paths start at the run directory."""
     lines = [_shorten(line, record) for line in cause.lines]
-    rows = draw_lines(lines, ink, verbose=verbose)
+    rows = draw_lines(lines, ink, error=_shorten(cause.text, record), verbose=verbose)
     return "\n".join([ink("strong", _title_lines(cause)), *rows, ""]) if rows else ""
 
 
-def draw_lines(lines: Sequence[str], ink: Ink, *, verbose: bool = False) -> list[str]:
-    """Lines of a log, clipped to the screen; the last is folded, since it has the exception."""
+def draw_lines(
+    lines: Sequence[str], ink: Ink, *, error: str = "", verbose: bool = False
+) -> list[str]:
+    """Lines of a log, clipped to the screen. The last, which has the exception, is folded, and so
+    is that of the ``error``."""
     if not lines:
         return []
-    if len(lines) > SHOWN and not verbose:
-        # the end has the exception; the beginning, what it was raised from
-        lines = [lines[0], "...", *lines[len(lines) - SHOWN + 2 :]]
-    rows = [clip(f"  {line}", ink.width) for line in lines[:-1]]
-    indent = "  " + " " * (len(lines[-1]) - len(lines[-1].lstrip()))
-    text = _SOURCE.sub("", lines[-1].lstrip())
-    last = split_lines(fold(text, ink.width - len(indent), indent))
-    return [*rows, f"{indent}{last[0]}", *last[1 : len(last) if verbose else FOLDED]]
+    texts = [line.strip() for line in lines]
+    last = len(lines) - 1
+    at = texts.index(error.strip()) if error.strip() in texts else last
+    rows: list[str] = []
+    for number in _choose_lines(len(lines), at, verbose=verbose):
+        if number is None:
+            rows.append("  ...")
+        elif number in (at, last):
+            rows += _fold_line(lines[number], ink, verbose=verbose)
+        else:
+            rows.append(clip(f"  {lines[number]}", ink.width))
+    return rows
+
+
+def _choose_lines(many: int, at: int, *, verbose: bool) -> list[int | None]:
+    """The lines that are shown, and None where some are left out."""
+    if many <= SHOWN or verbose:
+        return list(range(many))
+    # the end has the exception; the beginning, what it was raised from
+    last = many - SHOWN + 2
+    if at == 0 or at >= last:
+        return [0, None, *range(last, many)]
+    return [0, None, at, None, *range(last + 2, many)]
+
+
+def _fold_line(line: str, ink: Ink, *, verbose: bool) -> list[str]:
+    from jobgen.diagnose.excerpts import cut_line
+
+    indent = "  " + " " * (len(line) - len(line.lstrip()))
+    width = ink.width - len(indent)
+    text = line.lstrip()
+    if not verbose and len(split_lines(fold(text, width))) > FOLDED:
+        text = cut_line(_SOURCE.sub("", text), FOLDED * width)
+    first, *more = split_lines(fold(text, width, indent))
+    return [f"{indent}{first}", *(more if verbose else more[: FOLDED - 1])]
 
 
 def _title_lines(cause: FailureCause) -> str:
