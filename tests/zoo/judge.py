@@ -1,6 +1,7 @@
 """How good the diagnosis is: each case's truth against what is found in its files.
 
 python -m tests.zoo.judge [FOLDER…]    # the score of each set, and every miss
+python -m tests.zoo.judge --table      # the rows of docs/howto/diagnose.md
 """
 
 from __future__ import annotations
@@ -21,6 +22,14 @@ LEAST = {"cause": 0.95, "rank": 0.95, "retry": 0.97, "healthy": 1.0}
 SLURM = "scheduler.json"
 """What Slurm reported of the job."""
 SETS = ("recorded", "rewritten/open", "rewritten/held_back")
+SHOWN = {
+    "made live on a Slurm test cluster (torchrun, srun, DeepSpeed, accelerate; CPU ranks)": (
+        "recorded",
+    ),
+    "composed for this repository after public threads about GPUs, NCCL and their networks "
+    "(no real logs)": ("rewritten/open", "rewritten/held_back"),
+}
+"""What the documentation calls them, and which sets they are."""
 
 
 class Judged(NamedTuple):
@@ -87,8 +96,27 @@ def compute_shares(rows: Iterable[Judged]) -> dict[str, float]:
     return shares if not well else {**shares, "healthy": sum(r.cause for r in well) / len(well)}
 
 
+def list_table() -> list[str]:
+    """The rows of the documentation's table that these sets give."""
+    return [
+        _format_row(label, [row for name in names for row in judge_all(ZOO / name)])
+        for label, names in SHOWN.items()
+    ]
+
+
+def _format_row(label: str, rows: list[Judged]) -> str:
+    shares = compute_shares(rows)
+    well = [row for row in rows if row.case.cause == "none"]
+    shown = [f"{100 * shares[key]:.3g} %" for key in ("cause", "rank", "retry")]
+    quiet = f"{sum(row.cause for row in well)} of {len(well)}"
+    return f"| {' | '.join([label, str(len(rows) - len(well)), *shown, quiet])} |"
+
+
 def main(folders: list[str]) -> None:
     """Print the score of each set, and what was missed."""
+    if folders == ["--table"]:
+        print("\n".join(list_table()))
+        return
     for folder in map(Path, folders or [str(ZOO / name) for name in SETS]):
         rows = judge_all(folder)
         shares = " ".join(f"{k} {v:.1%}" for k, v in compute_shares(rows).items())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.zoo.judge import LEAST, ZOO, compute_shares, judge_all
+from tests.zoo.judge import LEAST, ZOO, compute_shares, judge_all, list_table
 
 
 @pytest.mark.parametrize("name", ["recorded"])
@@ -14,3 +14,8 @@ def test_cause_rank_and_retry_of_recorded_failures_are_found(name: str) -> None:
     missed = [row.describe() for row in rows if not (row.cause and row.rank and row.retry)]
     shares = compute_shares(rows)
     assert {k for k, share in shares.items() if share < LEAST[k]} == set(), "\n".join(missed)
+
+
+def test_the_documentation_shows_the_scores_of_today() -> None:
+    page = (ZOO.parents[1] / "docs" / "howto" / "diagnose.md").read_text()
+    assert [row for row in list_table() if row not in page] == []
