@@ -35,9 +35,10 @@ class StreamEvent:
 def show(world: World, ref: str, view: View) -> Iterator[Lines | StreamEvent]:
     """What the logs hold now; an event where that is nothing.
 
-    Raises Missing where the job has no files yet, and Unread at the end where something is missing.
+    Raises Missing where the job has no files yet or its logs were removed, and Unread at the end
+    where something is missing.
     """
-    record = world.ledger.get(ref)
+    record = _get_record(world, ref)
     if not record.directory:
         raise Missing(
             f"{record.alias} has no files yet: {record.state}",
@@ -53,6 +54,18 @@ def show(world: World, ref: str, view: View) -> Iterator[Lines | StreamEvent]:
     tail.check(record)
 
 
+def _get_record(world: World, ref: str) -> RunRecord:
+    """The record of a run whose logs were not removed. Raises Missing."""
+    record = world.ledger.get(ref)
+    for event in world.ledger.list_events(record.token):
+        if event.kind == "pruned" and "logs" in event.data.get("parts", ()):
+            raise Missing(
+                f"the logs of {record.alias} are gone: jobgen prune removed them",
+                hint=f"what is kept of the run: jobgen show {record.alias}",
+            )
+    return record
+
+
 def _no_output(record: RunRecord, view: View) -> str:
     which = " for these options" if view.narrowed else ""
     yet = "" if record.ended else " yet"
@@ -62,9 +75,10 @@ def _no_output(record: RunRecord, view: View) -> str:
 def follow(world: World, ref: str, view: View) -> Iterator[Lines | StreamEvent]:
     """The lines as they come until the job has ended and all is read; events between them.
 
-    Raises Unread at the end where something could not be read.
+    Raises Missing where its logs were removed, and Unread at the end where something could not be
+    read.
     """
-    session = _Session(world, world.ledger.get(ref), LogTail(view))
+    session = _Session(world, _get_record(world, ref), LogTail(view))
     yield from session.run()
 
 

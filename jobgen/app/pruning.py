@@ -160,7 +160,8 @@ def prune(world: World, inventory: Inventory, parts: Sequence[Part]) -> tuple[Pr
     for each in done:
         if each.outcome == "removed":
             text = f"removed {join_words(parts, 'and')} from the cluster"
-            world.ledger.note(each.held.record.token, "pruned", text)
+            data = {"parts": list(parts)}
+            world.ledger.note(each.held.record.token, "pruned", text, data)
     return tuple(done)
 
 

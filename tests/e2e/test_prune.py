@@ -100,6 +100,7 @@ def test_only_what_has_ended_and_nobody_needs_is_removed(cluster: Cluster, tmp_p
     assert precious.exists()
     shown = first.jobgen("show")
     assert "removed sources, logs, outputs and scripts" in shown.stdout
+    assert "jobgen prune removed them" in first.jobgen("logs").stderr
 
 
 def test_without_the_controller_nothing_is_removed(cluster: Cluster, tmp_path: Path) -> None:
