@@ -148,9 +148,15 @@ class Defaults(Form):
 
 
 class Limits(Form):
-    """The most that one job may ask for; always in force."""
+    """The most that one job may ask for, always in force; the time of one that sets none."""
 
     time: Walltime | None = key(TIME, default=None, doc="Maximum time limit.")
+    default_time: Walltime | None = key(
+        TIME,
+        default=None,
+        doc="Time limit of a job that sets none: DefaultTime of the partition.",
+        example="1h",
+    )
     nodes: int | None = key(check_integer(1, 65_536), default=None, doc="Maximum number of nodes.")
 
 

@@ -83,8 +83,14 @@ class JobSpec(Form):
         doc="Number of nodes, or MIN:MAX for a job that can continue with fewer.",
         example="2",
     )
-    time: Walltime = key(
-        TIME, doc="Time limit: 4h, 90m, 1d12h, 04:00:00 or 1-12:00:00.", example="4h"
+    time: Walltime | None = key(
+        TIME,
+        default=None,
+        doc=(
+            "Time limit: 4h, 90m, 1d12h, 04:00:00 or 1-12:00:00; default: that of the partition, "
+            "where the profile states it (limits.default_time)."
+        ),
+        example="4h",
     )
     gpus_per_node: int | None = key(
         check_integer(0, 1024),

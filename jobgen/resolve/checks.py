@@ -70,9 +70,9 @@ def _rules(look: Inputs) -> list[PlanCheck]:
 
 def _limits(look: Inputs) -> list[PlanCheck]:
     limit = look.cluster.limits.time
-    if limit is None or look.job.time > limit:
+    if limit is None or look.time > limit:
         return []
-    return [PlanCheck("ok", f"{look.job.time} is within the {limit} limit of {look.cluster.name}")]
+    return [PlanCheck("ok", f"{look.time} is within the {limit} limit of {look.cluster.name}")]
 
 
 def _secrets(look: Inputs) -> list[PlanCheck]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from jobgen.errors import Place
 from jobgen.model.plan import SelfEvident, Setting, Shape, StopPlan, cite_rule
 from jobgen.resolve import allocation, notifying
 from jobgen.resolve.inputs import Inputs
@@ -22,10 +23,10 @@ def plan_stop(look: Inputs, sized: Sized) -> StopPlan | None:
         return None
     # Slurm may send it up to a minute early and never late, so the grace itself needs no more.
     lead = asked.grace.seconds + (REQUEUE_ROOM if asked.requeue else 0)
-    if lead >= look.job.time.seconds:
+    if lead >= look.time.seconds:
         found = look.diagnose_job(
             "J208",
-            f"checkpoint.grace: {asked.grace} is not shorter than time: {look.job.time}",
+            f"checkpoint.grace: {asked.grace} is not shorter than time: {look.time}",
             "checkpoint",
             "grace",
             hint="increase time, or reduce grace to what saving takes",
@@ -80,6 +81,12 @@ def _tasks(look: Inputs, shape: Shape) -> dict[str, Setting]:
     return found
 
 
+def _cite_time(look: Inputs) -> Place:
+    if look.job.time is None:
+        return look.cite_cluster("limits", "default_time")
+    return look.cite_job("time")
+
+
 def _run(look: Inputs, shape: Shape, warning: StopPlan | None) -> dict[str, Setting]:
     """What the run itself needs: time, log, warning, requeue, a clean environment."""
     requeue = warning is not None and warning.requeue
@@ -90,9 +97,7 @@ def _run(look: Inputs, shape: Shape, warning: StopPlan | None) -> dict[str, Sett
     )
     place = look.cite_job("checkpoint", "requeue") if requeue else cite_rule("requeue")
     found = {
-        "time": Setting(
-            look.job.time.format_slurm(), SelfEvident.TIME_LIMIT, look.cite_job("time")
-        ),
+        "time": Setting(look.time.format_slurm(), SelfEvident.TIME_LIMIT, _cite_time(look)),
         "output": Setting(
             _LOGS[shape.elements is not None], "the batch script's log", cite_rule("logs")
         ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from jobgen.errors import Diagnostic, Place
+from jobgen.model.units import LONGEST, Walltime
 from jobgen.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
@@ -37,6 +38,12 @@ class Inputs(NamedTuple):
     def local(self) -> bool:
         """Whether the nodes are simulated on this machine."""
         return self.cluster.scheduler == "local"
+
+    @property
+    def time(self) -> Walltime:
+        """The job's time limit, or that of the partition. ``shape`` reports where neither is known:
+        the longest that there is, which no other check finds too short."""
+        return self.job.time or self.cluster.limits.default_time or Walltime(LONGEST)
 
     def has_older_slurm(self, release: tuple[int, ...]) -> bool:
         """Whether the cluster is known to have an older Slurm than this release."""

@@ -50,7 +50,7 @@ def decide_shape(look: Inputs, program: Program, sized: Sized) -> tuple[Shape, S
         gpus_per_node=gpus,
         cpus_per_task=cpus,
         tasks_per_node=tasks,
-        seconds=look.job.time.seconds,
+        seconds=look.time.seconds,
         gpu=gpu if gpus else "",
         min_nodes=look.job.min_nodes,
         whole_nodes=whole,
@@ -198,6 +198,9 @@ def _brings_launcher(look: Inputs) -> bool:
 
 def _time(look: Inputs, sized: Sized) -> None:
     asked, limit = look.job.time, look.cluster.limits.time
+    if asked is None:
+        _default_time(look, sized)
+        return
     sized.decide("time", asked.human(), SelfEvident.AS_ASKED, look.cite_job("time"))
     if limit is not None and asked > limit:
         where = look.cite_cluster("limits", "time")
@@ -211,6 +214,18 @@ def _time(look: Inputs, sized: Sized) -> None:
             ),
         )
         sized.problems.append(found)
+
+
+def _default_time(look: Inputs, sized: Sized) -> None:
+    """The time limit of a job that sets none."""
+    given = look.cluster.limits.default_time
+    if given is None:
+        message = f"time is missing, and the profile of {look.cluster.name} states no default"
+        hint = "add time: 4h to the job, or limits: {default_time: 1h} to the profile"
+        sized.problems.append(look.diagnose_job("J116", message, "time", hint=hint))
+        return
+    place = look.cite_cluster("limits", "default_time")
+    sized.decide("time", given.human(), "not set in the job: default of the partition", place)
 
 
 def _memory(look: Inputs, sized: Sized) -> None:

@@ -177,9 +177,13 @@ _RULES: Mapping[Path, Callable[[Any, Any], bool]] = {
     ("gpu_type",): _equal,
     ("refuses",): lambda ours, theirs: set(ours) == set(theirs),
     ("limits", "time"): _at_most,
+    ("limits", "default_time"): _equal,
     ("limits", "nodes"): _at_most,
     ("accounting",): lambda ours, theirs: ours in ("auto", theirs),
     ("slurm_version",): _equal,
 }
-_OPTIONAL = frozenset({("network", "nics"), ("gpu_request",), ("gpu_type",), ("accounting",)})
+_OPTIONAL = frozenset(
+    {("network", "nics"), ("gpu_request",), ("gpu_type",), ("accounting",)}
+    | {("limits", "default_time")}
+)
 """Keys whose default will do where they are left out."""

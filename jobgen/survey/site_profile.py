@@ -219,6 +219,10 @@ def _limits(site: SlurmSite, choice: Choice, asked: UserFacts) -> Iterator[Profi
         yield ProfileLine(path, format_limit(limit), how)
     else:
         yield Gap(path, f"partition {partition.name} has no limit that Slurm shows")
+    usual = parse_limit(partition.default_time)
+    if usual is not None and usual <= _LONGEST:
+        how = f"scontrol show partition: DefaultTime of {partition.name}"
+        yield ProfileLine(("limits", "default_time"), format_limit(usual), how)
     most = partition.max_nodes
     if most is not None and most < choice.kind.number:
         yield ProfileLine(

@@ -119,6 +119,19 @@ def test_the_site_may_allow_fewer_nodes_than_there_are() -> None:
     assert refused(job(nodes="4"), GPUS + "limits: {nodes: 2}\n") == ["J201:2"]
 
 
+def test_a_job_without_a_time_gets_that_of_the_partition() -> None:
+    found = plan(job(time=""), GPUS + "limits: {default_time: 90m}\n")
+    assert found.shape.seconds == 5400
+    assert found.directives["time"].value == "01:30:00"
+    assert str(found.directives["time"].place) == "cluster big:6"
+    own = plan(job(time="2h"), GPUS + "limits: {default_time: 90m}\n")
+    assert own.directives["time"].value == "02:00:00"
+
+
+def test_a_job_without_a_time_is_refused_where_the_partition_has_none() -> None:
+    assert [code.partition(":")[0] for code in refused(job(time=""))] == ["J116"]
+
+
 def test_all_problems_are_told_at_once() -> None:
     found = refused(job(nodes="9", gpus_per_node="9", mem="3T"))
     assert found == ["J201:2", "J203:5", "J207:6"]

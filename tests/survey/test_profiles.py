@@ -167,6 +167,15 @@ def test_the_partitions_own_qos_limits_the_time() -> None:
     assert how(draft)["limits.time"] == "sacctmgr show qos: MaxWall of juno"
 
 
+def test_the_time_of_jobs_that_set_none_is_taken_from_the_partition() -> None:
+    line = "PartitionName=gpu State=UP Nodes=n[1-2] DefaultTime={} MaxTime=UNLIMITED\n"
+    draft = of("24.11", told={"partition": line.format("01:30:00")})
+    assert values(draft)["limits.default_time"] == "01:30:00"
+    assert how(draft)["limits.default_time"] == "scontrol show partition: DefaultTime of gpu"
+    none = of("24.11", told={"partition": line.format("NONE")})
+    assert "limits.default_time" not in values(none)
+
+
 def test_the_databases_lower_case_is_the_same_name() -> None:
     """And what it says of another cluster of the site is not taken for this one."""
     line = "PartitionName=GPU AllowAccounts=Lab42 AllowQos=Long State=UP Nodes=n[1-2]\n"

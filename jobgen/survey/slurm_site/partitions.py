@@ -26,6 +26,8 @@ class Partition(NamedTuple):
     total_nodes: int = 0
     max_time: str = ""
     """As Slurm writes it, ``7-00:00:00``; empty where there is no limit."""
+    default_time: str = ""
+    """Of jobs that set no time; empty where Slurm gives them the longest."""
     max_nodes: int | None = None
     """The most nodes of a job; None where there is no limit."""
     accounts: tuple[str, ...] = ()
@@ -67,6 +69,7 @@ def _partition(record: Mapping[str, str]) -> Partition:
         nodes=read_value(get("Nodes", "")),
         total_nodes=parse_count(get("TotalNodes", "")),
         max_time=read_value(get("MaxTime", "")),
+        default_time=read_value(get("DefaultTime", "")),
         max_nodes=parse_count(get("MaxNodes", "")) or None,
         accounts=_allowed(get("AllowAccounts", "")),
         denied=split_list(get("DenyAccounts", "")),
