@@ -79,3 +79,17 @@ def test_the_last_line_in_which_a_logger_names_the_rank_counts() -> None:
     assert cause.last_lines == (
         "last line of rank 3, train.log:3: INFO train [rank 3]: staging a shard",
     )
+
+
+def test_of_files_that_name_no_node_the_one_that_did_not_come_is_shown() -> None:
+    waited = TRACE + "torch.distributed.elastic.rendezvous.api.RendezvousTimeoutError"
+    files = {"alpha.log": f"setting up\n{waited}", "beta.log": "setting up\nmodule load cuda"}
+    cause = diagnose_files(files)
+    assert cause.kind == "rendezvous"
+    assert cause.last_lines == ("last line of beta.log:2: module load cuda",)
+
+
+def test_where_all_report_the_same_no_last_line_is_shown() -> None:
+    waited = TRACE + "torch.distributed.elastic.rendezvous.api.RendezvousTimeoutError"
+    cause = diagnose_files({"alpha.log": f"setting up\n{waited}", "beta.log": waited})
+    assert cause.last_lines == ()
