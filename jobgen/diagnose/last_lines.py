@@ -56,19 +56,21 @@ def list_silent_lines(
 
     With ``by_file``, a file of which neither rank nor node is known counts as a process.
     """
-    reported = {(each.path, each.origin) for each in seen if each.level < Level.HINT}
-    files = {path for path, _ in reported}
-    ranks = {stream.rank for stream in streams if (stream.path, stream.origin) in reported}
-    known = [s for s in streams if by_file or s.rank is not None or s.origin.node]
-    silent = [
-        stream
-        for stream in known
-        if (stream.path, stream.origin) not in reported
-        and (stream.rank is not None or stream.origin.node or stream.path not in files)
-        and (stream.rank is None or stream.rank not in ranks)
-    ]
+    errors = [each for each in seen if each.level < Level.HINT]
+    ranks = {each.rank for each in errors}
+    places = {(each.path, each.origin.node) for each in errors}
+    files = {each.path for each in errors}
+
+    def is_silent(stream: ProcessLog) -> bool:
+        if stream.rank is not None:
+            return stream.rank not in ranks
+        if node := stream.origin.node:
+            return (stream.path, node) not in places
+        return by_file and stream.path not in files
+
+    silent = [stream for stream in streams if is_silent(stream)]
     names = dict.fromkeys(map(_identify, silent))
-    if not ranks or not 0 < len(names) <= MOST:
+    if not errors or not 0 < len(names) <= MOST:
         return ()
     shown: list[str] = []
     for name in names:

@@ -80,7 +80,9 @@ def add_missing(
     missing, says = _find_missing(evidence, streams, suspects, seen)
     if cause.kind == CauseKind.LOST_PEER and not hung:
         left = _find_left(evidence, streams, suspects, seen)
-        return cause if left is None else _add_last(_describe_early(cause, left, ""), streams)
+        if left is not None:
+            return _add_last(_describe_early(cause, left, ""), streams)
+        return cause._replace(last_lines=list_silent_lines(streams, seen, by_file=False))
     if not missing:
         blamed = cause.kind != "rendezvous" and cause.doubt == Doubt.NONE
         by_file = cause.kind == "rendezvous"
