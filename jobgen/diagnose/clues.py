@@ -21,7 +21,9 @@ NEAR = 25
 """How many lines of a program may follow an error that ended it."""
 _FATAL, _MODULES = "Fatal Python error", "Extension modules: "
 """faulthandler's: the stack of the program follows, and then a list of modules."""
-_HARMLESS = re.compile(r"\b(?:DEBUG|INFO|WARNING|\w*Warning)\b|^\S* ?\[?(?:debug|info|warning)\b")
+_HARMLESS = re.compile(
+    r"(?<!=)\b(?:DEBUG|INFO|WARNING|\w*Warning)\b|^\S* ?\[?(?:debug|info|warning)\b"
+)
 """What a program logged and went on."""
 _LAUNCHERS = re.compile(
     r"srun: |slurmstepd|sbatch: |salloc: |NCCL WARN|pdsh@|jobgen: |\bWatchdog\b"

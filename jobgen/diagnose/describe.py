@@ -39,6 +39,8 @@ def describe_suspect(suspect: Suspect, streams: Sequence[ProcessLog]) -> Failure
     if suspect.seen is None:
         return _describe_silent(cause, suspect, streams)
     described = describe_clue(suspect.seen, cause)
+    if suspect.seen.rule.scope == "job":
+        described = described._replace(rank=None, local_rank=None, node="")
     crashed = suspect.signal and suspect.seen.rule.cause == CauseKind.ABORT
     return described._replace(kind=kind) if crashed else described
 

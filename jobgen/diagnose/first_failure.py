@@ -147,10 +147,15 @@ def _name_rank(chosen: Suspect, case: Case) -> Suspect:
 
 
 def _find_only_rank(chosen: Suspect, case: Case) -> int | None:
-    """Where lines name a GPU of a node: the one rank that reports the same cause itself."""
-    if chosen.seen is None or not chosen.seen.origin.local:
+    """Where lines name a GPU of a node, or one traceback names nothing: the one rank that reports
+    the same cause itself."""
+    if chosen.seen is None:
         return None
     kind = chosen.seen.rule.cause
+    alike = [s for s in case.suspects if s.rank is None and s.seen and s.seen.rule.cause == kind]
+    only = chosen.seen.raised and not chosen.node and len(alike) == 1
+    if not chosen.seen.origin.local and not only:
+        return None
     own = [s for s in case.suspects if s.rank is not None and s.seen is not None and not s.victim]
     ranks = {each.rank for each in own if each.seen and each.seen.rule.cause == kind}
     return ranks.pop() if len(ranks) == 1 else None

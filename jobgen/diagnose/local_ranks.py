@@ -41,7 +41,7 @@ _STREAM = re.compile(r"(?:attempt_\d+/.*|[._-]?(?:std)?(?:out|err)\b.*|\.log)$")
 
 def resolve_local_ranks(streams: Sequence[ProcessLog]) -> list[ProcessLog]:
     """The streams, with the rank in the job of each whose rank on its node is known."""
-    if not any(stream.origin.local for stream in streams):
+    if not any(s.origin.local or s.origin.local_rank is not None for s in streams):
         return list(streams)
     nodes: dict[str, list[ProcessLog]] = {}
     for stream in streams:
@@ -63,7 +63,7 @@ def _name_node(stream: ProcessLog) -> str:
 
 def _resolve(origin: Origin, first: int | None, host: str) -> Origin:
     if not origin.local or origin.rank is None or first is None:
-        return origin
+        return origin._replace(local_rank=None)
     return Origin(first + origin.rank, origin.node or host)
 
 
@@ -77,8 +77,6 @@ def _join(path: str, origin: Origin, rows: Sequence[ProcessLog]) -> ProcessLog:
 def _find_first_ranks(nodes: Mapping[str, Sequence[ProcessLog]]) -> Mapping[str, int]:
     """The rank in the job of each node's local rank 0, where it is known."""
     local = {name for name, rows in nodes.items() if any(row.origin.local for row in rows)}
-    if len(local) == 1 and not _has_several_nodes(nodes):
-        return dict.fromkeys(local, 0)
     per_node = _read_numbers(_PER_NODE, "many", [s for rows in nodes.values() for s in rows])
     numbers = _number_by_name(local)
     first: dict[str, int] = {}
@@ -89,6 +87,8 @@ def _find_first_ranks(nodes: Mapping[str, Sequence[ProcessLog]]) -> Mapping[str,
             known = {min(node_ranks) * min(per_node)}
         if len(known) == 1:
             first[name] = known.pop()
+    if not first and len(local) == 1 and not _has_several_nodes(nodes):
+        return dict.fromkeys(local, 0)
     return first
 
 
@@ -124,6 +124,8 @@ def _read_first_ranks(streams: Sequence[ProcessLog]) -> set[int]:
     """What the lines of one node show of it, in any way."""
     known: set[int] = set()
     for stream in streams:
+        if stream.rank is not None and stream.origin.local_rank is not None:
+            known.add(stream.rank - stream.origin.local_rank)
         lists: dict[str, int] = {}
         for line in stream.lines:
             if (each := _LISTS.search(line.text)) is not None:

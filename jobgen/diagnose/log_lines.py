@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
+from jobgen.diagnose.excerpts import cut_line
 from jobgen.diagnose.logger_prefixes import strip_loggers
 from jobgen.diagnose.origins import (
     Origin,
@@ -24,6 +25,8 @@ LONGEST = 4000
 """Characters of a line that are read."""
 
 
+_READ = 1 << 16
+"""Characters of a line in which an error is looked for."""
 _MOST_DOUBLED = 5
 """Lines from which on an empty one behind each has no meaning."""
 
@@ -92,9 +95,13 @@ def _split_file(path: str, pieces: Sequence[LogText], origin: Origin) -> list[Pr
         who = merge(origin, written)
         if (time := read_time(rest)) is not None:
             times[who] = time
-        line = LogLine(rest[:LONGEST], number, order, times.get(who))
+        line = LogLine(_shorten(rest), number, order, times.get(who))
         streams.setdefault(who, []).append(line)
     return [ProcessLog(path, who, tuple(_strip(rows))) for who, rows in streams.items()]
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= LONGEST else cut_line(text[:_READ], LONGEST)
 
 
 def _strip(lines: Sequence[LogLine]) -> Iterator[LogLine]:

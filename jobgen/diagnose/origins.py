@@ -17,6 +17,8 @@ class Origin(NamedTuple):
     node: str = ""
     local: bool = False
     """Whether ``rank`` counts on its node only."""
+    local_rank: int | None = None
+    """The rank on its node, where a line shows both."""
 
 
 _RANKED = re.compile(
@@ -127,16 +129,18 @@ def split_prefix(text: str, prefixes: Sequence[re.Pattern[str]]) -> tuple[Origin
     """The origin that stands before a line, and the line without it."""
     rank: int | None = None
     node, local = "", False
+    local_rank: int | None = None
     left = list(prefixes)
     while match := next((m for m in (p.match(text) for p in left) if m and m[0]), None):
         left.remove(match.re)
         named = match.groupdict()
         number = named.get("rank") or named.get("local")
+        local_rank = int(named["local"]) if named.get("local") else local_rank
         if number and (rank is None or local):
             rank, local = int(number), not named.get("rank")
         node = node or (named.get("node") or "").strip()
         text = text[match.end() :]
-    return Origin(rank, node, local), text
+    return Origin(rank, node, local, None if local else local_rank), text
 
 
 _HEAD = 120
@@ -186,9 +190,12 @@ def read_process(text: str) -> str:
 
 def merge(one: Origin, other: Origin) -> Origin:
     """What is known of both; ``one`` counts first."""
-    if one.rank is None or (one.local and other.rank is not None and not other.local):
-        return Origin(other.rank, one.node or other.node, other.local)
-    return Origin(one.rank, one.node or other.node, one.local)
+    node = one.node or other.node
+    if one.rank is None:
+        return Origin(other.rank, node, other.local, other.local_rank)
+    if one.local and other.rank is not None and not other.local:
+        return Origin(other.rank, node, local_rank=one.rank)
+    return Origin(one.rank, node, one.local, one.local_rank)
 
 
 Origins = Mapping[str, Origin]

@@ -80,10 +80,14 @@ def add_missing(
     missing, says = _find_missing(evidence, streams, suspects, seen)
     if cause.kind == CauseKind.LOST_PEER and not hung:
         left = _find_left(evidence, streams, suspects, seen)
-        return cause if left is None else _add_last(_describe_early(cause, left, ""), streams)
+        if left is not None:
+            return _add_last(_describe_early(cause, left, ""), streams)
+        return cause._replace(last_lines=list_silent_lines(streams, seen, by_file=False))
     if not missing:
         blamed = cause.kind != "rendezvous" and cause.doubt == Doubt.NONE
-        cause = cause._replace(last_lines=list_silent_lines(streams, seen))
+        by_file = cause.kind == "rendezvous"
+        silent = list_silent_lines(streams, seen, by_file=by_file)
+        cause = cause._replace(last_lines=silent)
         return cause if blamed else cause._replace(doubt=Doubt.VICTIM)
     kind = CauseKind.COLLECTIVE_TIMEOUT if hung else cause.kind
     node = next((s.node for s in suspects if s.rank == missing[0] and s.node), "")
@@ -95,13 +99,14 @@ def add_missing(
     return cause._replace(
         kind=kind, rank=missing[0], node=node, code=code, signal=signal, says=says,
         doubt=Doubt.NONE, other="", alike=0, all_ranks=False,
-        last_lines=list_last_lines(missing, streams),
+        last_lines=list_last_lines(missing, streams, {s.rank: s.node for s in suspects}),
     )  # fmt: skip
 
 
 def _add_last(cause: FailureCause, streams: Sequence[ProcessLog]) -> FailureCause:
     ranks = () if cause.rank is None else (cause.rank,)
-    return cause._replace(last_lines=list_last_lines(ranks, streams))
+    nodes = {cause.rank: cause.node}
+    return cause._replace(last_lines=list_last_lines(ranks, streams, nodes))
 
 
 def _find_early(cause: FailureCause, evidence: Evidence) -> FailureCause | None:

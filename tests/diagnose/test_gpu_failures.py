@@ -42,6 +42,55 @@ from tests.diagnose.logs import diagnose, diagnose_failure
             "no",
         ),
         (
+            (
+                "torch.distributed.DistBackendError: NCCL error in: NCCLUtils.hpp:317, unhandled "
+                "cuda error (run with NCCL_DEBUG=INFO for details), NCCL version 2.21.5"
+            ),
+            "nccl",
+            "yes",
+        ),
+        (
+            "RuntimeError: NCCL error in: NCCLUtils.hpp:82, invalid argument, NCCL version 2.4",
+            "nccl",
+            "no",
+        ),
+        (
+            "n1:7:9 [1] graph/xml.h:101 NCCL WARN Attribute arch of node cpu not found",
+            "nccl",
+            "no",
+        ),
+        (
+            (
+                "n1:7:9 [0] bootstrap.cc:131 NCCL WARN Bootstrap Root : rank 1 of 8 ranks has "
+                "already checked in"
+            ),
+            "launcher",
+            "no",
+        ),
+        (
+            (
+                "RingGather: Collective ops is aborted by: Shape mismatch in the collective "
+                "instance 24. Op at device /job:worker expected shape [98] but another member [102]"
+            ),
+            "collective_mismatch",
+            "no",
+        ),
+        (
+            (
+                "RuntimeError: Gloo connectFullMesh failed with [enforce fail at address.cc:51] "
+                "ss1.ss_family == ss2.ss_family. 2 vs 10"
+            ),
+            "interface",
+            "no",
+        ),
+        ("*** SIGABRT received at time=1734086759 ***", "abort", "no"),
+        ("*** SIGSEGV received at time=1734086759 on cpu 3 ***", "segfault", "no"),
+        (
+            "slurmstepd: error: pyxis: seccomp filter failed: Function not implemented",
+            "container_runtime",
+            "no",
+        ),
+        (
             "OCI runtime create failed\nnvidia-container-cli: error: x.so: undefined symbol: f",
             "container_runtime",
             "other_nodes",
@@ -165,3 +214,22 @@ def test_processes_of_one_node_that_want_one_port_will_want_it_again() -> None:
 def test_what_may_have_another_cause_is_not_said_to_be_sure(line: str, certainty: str) -> None:
     head = ("Traceback (most recent call last):", '  File "train.py", line 3, in <module>')
     assert diagnose_failure(*head, line).certainty == certainty
+def test_the_one_rank_that_names_itself_is_that_of_the_traceback() -> None:
+    cause = diagnose_failure(
+        "Traceback (most recent call last):",
+        '  File "/home/user/train.py", line 7, in main',
+        "    loss.backward()",
+        "RuntimeError: CUDA error: uncorrectable ECC error encountered",
+        "",
+        "[E ProcessGroupNCCL.cpp:916] [Rank 1] NCCL watchdog thread terminated with exception: "
+        "CUDA error: uncorrectable ECC error encountered",
+    )
+    assert (cause.kind, cause.rank) == ("gpu_fault", 1)
+
+
+def test_what_concerns_the_whole_job_blames_no_rank() -> None:
+    cause = diagnose_failure(
+        "[rank0]: RuntimeError: Gloo connectFullMesh failed with [enforce fail at address.cc:51] "
+        "ss1.ss_family == ss2.ss_family. 2 vs 10"
+    )
+    assert (cause.kind, cause.rank) == ("interface", None)

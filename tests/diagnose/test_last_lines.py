@@ -79,3 +79,24 @@ def test_the_last_line_in_which_a_logger_names_the_rank_counts() -> None:
     assert cause.last_lines == (
         "last line of rank 3, train.log:3: INFO train [rank 3]: staging a shard",
     )
+
+
+def test_of_files_that_name_no_node_the_one_that_did_not_come_is_shown() -> None:
+    waited = TRACE + "torch.distributed.elastic.rendezvous.api.RendezvousTimeoutError"
+    files = {"alpha.log": f"setting up\n{waited}", "beta.log": "setting up\nmodule load cuda"}
+    cause = diagnose_files(files)
+    assert cause.kind == "rendezvous"
+    assert cause.last_lines == ("last line of beta.log:2: module load cuda",)
+
+
+def test_where_all_report_the_same_no_last_line_is_shown() -> None:
+    waited = TRACE + "torch.distributed.elastic.rendezvous.api.RendezvousTimeoutError"
+    cause = diagnose_files({"alpha.log": f"setting up\n{waited}", "beta.log": waited})
+    assert cause.last_lines == ()
+
+
+def test_a_rank_whose_error_names_its_node_is_not_silent() -> None:
+    closed = "n1:7:9 [0] socket.cc:4 NCCL WARN Connection closed by remote peer n2<4711>"
+    files = {"rank_0.log": f"step 1\n{closed}", "rank_1.log": "step 1\nwriting a checkpoint"}
+    cause = diagnose_files(files)
+    assert cause.last_lines == ("last line of rank 1, rank_1.log:2: writing a checkpoint",)

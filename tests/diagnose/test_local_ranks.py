@@ -107,3 +107,9 @@ def test_one_process_is_one_rank_with_and_without_torchs_prefix() -> None:
     ]
     cause = diagnose_files(train="\n".join(lines))
     assert (cause.rank, cause.alike) == (3, 0)
+
+
+def test_a_line_with_both_ranks_shows_them_of_its_whole_node() -> None:
+    watchdog = "[default0]:[rank8]: RuntimeError: Connection closed by peer [10.0.0.2]:4711"
+    cause = diagnose_files(train="\n".join([watchdog, fail(local=1)]))
+    assert (cause.rank, cause.local_rank) == (9, None)

@@ -191,7 +191,7 @@ def test_an_error_in_the_last_lines_that_no_rule_knows_is_shown() -> None:
 
 
 def test_of_a_long_line_the_part_that_shows_the_error_is_kept() -> None:
-    words = "loading a shard of the data set, " * 30
+    words = "loading a shard of the data set, " * 300
     cause = diagnose_failure(f"rank 3: {words}CUDA error: out of memory {words}")
     assert cause.kind == CauseKind.GPU_MEMORY
     assert "CUDA error: out of memory" in cause.text

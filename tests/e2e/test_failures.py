@@ -36,6 +36,21 @@ finally:
     time.sleep(5)
 """
 """Rank 1 has the error, and takes its time to end; rank 0 ends first, by what it noticed."""
+HANGS = """
+from datetime import timedelta
+import time
+import torch
+import torch.distributed as dist
+dist.init_process_group("gloo")
+group = dist.new_group(timeout=timedelta(seconds=2))
+if dist.get_rank() == 1:
+    print("step 7: staging shard 12", flush=True)
+dist.barrier()
+if dist.get_rank() == 1:
+    time.sleep(600)
+dist.all_reduce(torch.ones(4), group=group)
+"""
+"""Rank 1 has written its last line before rank 0 begins to wait for it."""
 CASES: dict[str, tuple[dict[str, Any], str, str, str]] = {
     "exception": (
         {"run": "main.py", "launcher": "srun"},
@@ -125,3 +140,22 @@ def test_of_an_array_the_element_that_failed_is_explained(cluster: Cluster, tmp_
     command = text.rstrip().rpartition("jobgen ")[2]
     assert command == f"logs {run.id} --task 1 --rank 0 --stderr -n 50"
     assert "KeyError: 'labels'" in cluster.client.jobgen(*shlex.split(command)).stdout
+
+
+@pytest.mark.train("torch")
+def test_of_a_rank_that_others_waited_for_the_last_line_is_shown(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    folder = tmp_path / "job"
+    folder.mkdir()
+    (folder / "main.py").write_text(HANGS)
+    keys = {"name": "waits", "nodes": 2, "procs_per_node": 1, "time": "1h", "launcher": "srun"}
+    job = {**keys, "run": "main.py", "preflight": "off"}
+    run = submit(cluster, write(folder, job))
+    assert run.jobgen("wait").returncode == 1
+    shown = " ".join(run.jobgen("show").stdout.split())
+    assert "rank 1 on n2 did not join" in shown, run.story()
+    assert "n2.1.out:1: step 7: staging shard 12" in shown
+    found = answer(run.jobgen("diagnose", "--json"))
+    assert (found["cause"], found["rank"], found["node"]) == ("collective_timeout", 1, "n2")
+    assert found["last_lines"][0].endswith("n2.1.out:1: step 7: staging shard 12")
