@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from jobgen.app.array_elements import require_elements, split_ref
 from jobgen.app.context import RunContext
 from jobgen.app.observing import refresh
+from jobgen.app.packed_cancelling import cancel_packed
 from jobgen.app.submission_driver import settle
 from jobgen.app.world import World
 from jobgen.errors import JobgenError, Unreachable
@@ -59,6 +60,8 @@ def _cancel_elements(
         record = refresh([record], context)[0]
         if record.job is None or record.ended:
             return record
+        if record.shape.get("packed"):
+            return cancel_packed(record, elements, signal, context)
         jobs = find_element_jobs(record, elements)
         if jobs:
             transport.call(scripts.command({"cancel": scheduler.cancel(jobs, signal=signal)}))

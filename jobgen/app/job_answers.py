@@ -62,6 +62,9 @@ def get_element_states(
     """What was heard of each element of an array; under "" of those that have not started."""
     if not record.shape.get("elements"):
         return {}
+    if record.shape.get("packed"):
+        merged = next((part.state for part in heard.values()), JobState.UNKNOWN)
+        return {"": merged if merged.final else JobState.PENDING}
     offsets = {job.job: array.offset for job, array in list_array_jobs(record)}
     states = {
         "" if job.task is None else str(job.task + offsets.get(job.job, 0)): part.state

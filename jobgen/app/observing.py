@@ -22,7 +22,13 @@ from jobgen.scheduler import Scheduler, get_scheduler
 from jobgen.shell import Command
 from jobgen.submission import scripts, wire
 from jobgen.submission.markers import Markers, read_markers
-from jobgen.submission.outcome import Seen, compute_changes, count_elements, list_states
+from jobgen.submission.outcome import (
+    Seen,
+    compute_changes,
+    count_elements,
+    lacks_elements,
+    list_states,
+)
 from jobgen.submission.record_changes import list_changes
 from jobgen.submission.states import Effect, Phase, Sighting, State
 from jobgen.submission.transitions import step
@@ -68,8 +74,14 @@ class _Look:
             alive=record.directory in self.alive,
             markers=self.marks[record.directory],
             min_job_age=self.min_job_age or 0.0,
+            packed=self._get_packed_state(record),
             elements=get_element_states(record, self.past.of(record) | self.queue.of(record)),
         )
+
+    def _get_packed_state(self, record: RunRecord) -> JobState | None:
+        """The state of the job that the elements of a packed sweep share; None of other runs."""
+        seen = self.queue.merge(record) or self.past.merge(record)
+        return seen.state if seen is not None and record.shape.get("packed") else None
 
     def read(self, record: RunRecord) -> bool:
         """Whether all markers of a run were read: without them the scheduler's words mislead."""
@@ -166,7 +178,7 @@ def _ask(records: Sequence[RunRecord], transport: Transport) -> _Look:
 def _ask_past(look: _Look, gone: Sequence[RunRecord]) -> None:
     """The accounting, and how long the queue remembers: only for jobs that it no longer knows."""
     # a clean end that the job itself wrote down needs no second opinion
-    open_ones = [r for r in gone if not _clean(look.marks.get(r.directory))]
+    open_ones = [r for r in gone if not _has_succeeded(r, look.marks.get(r.directory))]
     if not open_ones:
         return
     asked = _questions(look, open_ones)
@@ -204,8 +216,10 @@ def _life(record: RunRecord) -> str:
     return f"life-{record.token[:12]}"
 
 
-def _clean(marks: Markers | None) -> bool:
-    return marks is not None and marks.end is not None and marks.end.code == 0
+def _has_succeeded(record: RunRecord, marks: Markers | None) -> bool:
+    if marks is None or marks.end is None or lacks_elements(record, marks):
+        return False
+    return marks.end.code == 0
 
 
 def _settled(records: Sequence[RunRecord], look: _Look, context: RunContext) -> Sequence[RunRecord]:

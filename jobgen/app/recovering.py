@@ -122,7 +122,8 @@ def _read_time(value: object) -> float | None:
 
 def _keep_sound(shape: Mapping[str, Any]) -> dict[str, Any]:
     """Of what the directory says of the job's shape, what is of the type that screens expect."""
-    numbers = ("nodes", "ranks_per_node", "gpus_per_node", "seconds", "elements", "monitor")
+    sizes = ("nodes", "ranks_per_node", "gpus_per_node", "seconds")
+    numbers = (*sizes, "elements", "packed", "monitor")
     kept: dict[str, Any] = {}
     for key, value in shape.items():
         if key in numbers:

@@ -65,6 +65,10 @@ def _choose_failed(record: RunRecord) -> tuple[str, ...]:
     if record.state is JobState.COMPLETED:
         raise Usage(Diagnostic("J000", f"{record.alias} COMPLETED: nothing of it failed"))
     indexes = ",".join(record.unsuccessful.values())
+    if record.shape.get("packed") and (listed := record.shape.get("array")):
+        # of a job that has not run to its end, some elements have not started
+        done = record.element_states.get(JobState.COMPLETED, "")
+        indexes = fold_indexes(sorted({*read_indexes(listed)} - {*(done and read_indexes(done))}))
     if not record.shape.get("elements") or not indexes:
         return ()
     return _choose_elements(record, read_indexes(indexes))

@@ -77,7 +77,8 @@ def submit(
     progress(stage._replace(ended=True))
     try:
         connected(transport)
-        if ready.plan.elements and ready.plan.scheduler == "slurm":
+        packed = ready.plan.shape.packing is not None
+        if ready.plan.elements and not packed and ready.plan.scheduler == "slurm":
             record = plan_arrays(record, ready, ask_limits(transport, ready))
         record = _begin(world, record, ready.bundle)
     except JobgenError:

@@ -125,7 +125,7 @@ def show_outlook(call: Call, ready: PreparedJob, transport: Transport) -> None:
     late = start is not None and start.seconds >= LONG
     if start is not None and late:
         call.output.say(_EXPECTED.format(start.clock, format_span(start.seconds)))
-    hours, shape = ready.plan.gpu_hours, ready.plan.shape
+    hours, shape = ready.plan.gpu_hours, ready.plan.shape.allocated
     gpus = shape.nodes * shape.gpus_per_node
     shown = [each for each in allowances if late or each.is_short_of(hours, gpus)]
     if shown:

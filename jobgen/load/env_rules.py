@@ -35,7 +35,7 @@ _SCRIPTS = (
     "HOSTS|_|after|alive|all_caches|before|bundle|caches|claim|code|converted|count|cpus|early|echoes|ends?"
     "|events|expect|files|findings|finished|first|gpus?|grace_over|id|index|jobgen_env|left|log|mine|minors"
     "|monitor|monitored|name|node|notices|old|pids?|program|rank|rc|record|recorder|recording|reporter"
-    "|signals|silence|since|sizes|src|stream|sum|task|track_id|unfit|value|visible|webhook|who|why|words"
+    "|signals|silence|since|sizes|src|steps|stream|sum|task|track_id|unfit|value|visible|webhook|who|why|words"
 )
 """Variables that job.sbatch, node.sh and rank.sh set for themselves."""
 # Compiled when a file has an environment.

@@ -35,9 +35,34 @@ def check(tree: Tree) -> None:
     if tree.get("array") is not None:
         message = "array and sweep exclude each other: a sweep is a job array"
         tree.contradict(message, [("array",), ("sweep",)], "keep one of the two")
+    if tree.get("sweep", "pack") is not None:
+        _check_packed(tree)
     for name, path in find_variables(tree).items():
         check_name(tree, path, name)
         for other in (("vars", name), ("env", name), ("nccl", "env", name)):
             if tree.get(*other) is not None:
                 message = f"'{name}' is set under {'.'.join(other[:-1])} and by the sweep"
                 tree.contradict(message, [other, path], "keep one of the two")
+
+
+_NOT_PACKED: tuple[Path, ...] = (
+    ("monitor",),
+    ("checkpoint", "signal"),
+    ("checkpoint", "to"),
+    ("checkpoint", "grace"),
+    ("checkpoint", "requeue"),
+    ("checkpoint", "max_requeues"),
+)
+"""Keys of a job whose program has its nodes for itself."""
+
+
+def _check_packed(tree: Tree) -> None:
+    """Say which keys have no effect in a packed sweep."""
+    for path in _NOT_PACKED:
+        if tree.get(*path) not in (None, False, "off"):
+            message = f"{'.'.join(map(str, path))} and sweep.pack exclude each other"
+            tree.contradict(message, [path, ("sweep", "pack")], "remove one of the two")
+    if tree.get("preflight") not in (None, False, "off", "auto"):
+        message = f"preflight: {tree.get('preflight')} and sweep.pack exclude each other"
+        hint = "remove one of the two: a packed sweep has no preflight"
+        tree.contradict(message, [("preflight",), ("sweep", "pack")], hint)

@@ -100,6 +100,23 @@ class Precedence(NamedTuple):
     """Variables that extend themselves, such as PATH: set once more, so both parts are there."""
 
 
+class Packing(NamedTuple):
+    """The one job of a packed sweep, in a plan whose shape is that of an element."""
+
+    nodes: int
+    gpus_per_node: int
+    workers: int
+    """Elements that run on a node at the same time."""
+    indexes: str
+    """Of the elements to run, such as ``3,7-9``."""
+    whole_nodes: bool
+
+    @property
+    def slots(self) -> int:
+        """Elements that run at the same time."""
+        return self.nodes * self.workers
+
+
 class Shape(NamedTuple):
     """How many of what. ``ranks_per_node`` is GPUs per node, or processes where there are none."""
 
@@ -119,6 +136,8 @@ class Shape(NamedTuple):
     """Whether the job is alone on its nodes: all CPUs and all memory are its own."""
     elements: int | None = None
     """Elements of a job array, each of this shape; None for a job that is no array."""
+    packing: Packing | None = None
+    """Of a packed sweep: the job that all elements share."""
 
     @property
     def world(self) -> int:
@@ -131,8 +150,26 @@ class Shape(NamedTuple):
         return self.gpu.startswith("MI")
 
     @property
+    def allocated(self) -> Shape:
+        """The shape that Slurm allocates: of a packed sweep that of the job with all workers."""
+        packing = self.packing
+        if packing is None:
+            return self
+        return self._replace(
+            nodes=packing.nodes,
+            gpus_per_node=packing.gpus_per_node,
+            ranks_per_node=packing.workers * self.ranks_per_node,
+            tasks_per_node=packing.workers * self.tasks_per_node,
+            elements=None,
+            whole_nodes=packing.whole_nodes,
+            packing=None,
+        )
+
+    @property
     def gpu_hours(self) -> float:
         """The most GPU-hours that one start can use."""
+        if self.packing is not None:
+            return self.allocated.gpu_hours
         return (self.elements or 1) * self.nodes * self.gpus_per_node * self.seconds / 3600
 
 

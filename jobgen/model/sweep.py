@@ -118,6 +118,16 @@ class RandomSweep(Form):
     seed: int = key(check_integer(0, 1 << 62), default=0, doc="The same seed, the same values.")
 
 
+class PackedElements(Form):
+    """What each element of a packed sweep gets of a node."""
+
+    gpus: int = key(
+        check_integer(1, 64),
+        doc="GPUs of each element; ranks on nodes without GPUs.",
+        example="1",
+    )
+
+
 class Sweep(Form):
     """The values that differ between the elements of a job array."""
 
@@ -145,6 +155,15 @@ class Sweep(Form):
         doc="Elements that run at the same time; default: all.",
     )
 
+    pack: PackedElements | None = key(
+        check_form(PackedElements),
+        default=None,
+        doc=(
+            "Run all elements in one job instead of an array: nodes and gpus_per_node are those of "
+            "the job, and workers with some of its GPUs take one element after the other."
+        ),
+        example="{gpus: 1}",
+    )
     only: str | None = key(
         Check(_check_indexes, {"type": ["string", "integer"]}),
         default=None,
@@ -157,6 +176,9 @@ class Sweep(Form):
         if len(kinds) != 1:
             message = f"has {join_words(kinds, 'and') or 'no values'}"
             raise refuse("J148", message, f"set one of {join_words(KINDS, 'or')}")
+        if self.pack and self.max_parallel:
+            message = "max_parallel and pack exclude each other"
+            raise refuse("J148", message, "a packed sweep runs as many elements as it has workers")
         lengths = {len(column) for column in self.zip.values()}
         if len(lengths) > 1:
             raise refuse("J148", "the lists of zip differ in length", "give each as many values")

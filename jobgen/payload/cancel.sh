@@ -12,3 +12,20 @@ bury() {
         emit failed "$said"
     fi
 }
+
+# bury_elements DIRECTORY TOKEN ELEMENT...: the cancel markers of elements of a packed sweep. From now on no worker
+# takes them.
+bury_elements() {
+    if ! enter "$1" "$2"; then
+        emit missing "$1"
+        return 0
+    fi
+    shift 2
+    for element in "$@"; do
+        if ! said=$({ mkdir -p "state/$element" && date +%s >>"state/$element/cancel"; } 2>&1); then
+            emit failed "$said"
+            return 0
+        fi
+    done
+    emit buried yes
+}

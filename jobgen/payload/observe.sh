@@ -29,7 +29,7 @@ look() {
 # Fails if one of them cannot be read.
 look_marks() {
     set --
-    for mark in claim 'started.*' 'requeued.*'; do
+    for mark in cancel claim 'started.*' 'requeued.*'; do
         # shellcheck disable=SC2086  # a pattern
         set -- state/*/$mark "$@"
         # a pattern that matches nothing stays

@@ -208,6 +208,9 @@ record start "local=${LOCAL_RANK:-0}" "world=${WORLD_SIZE:-$JOBGEN_WORLD_SIZE}"
 [[ $rank != 0 || ! -r $recorder ]] || { bash "$recorder" {alive}>&- & recording=$!; } # packages, modules
 # Slurm and the launchers signal the program itself; this shell only waits for it
 trap : "${signals[@]}"
+#if packed
+trap 'record stopped signal=15' TERM # after this, also an exit with 0 is no success
+#fi
 run_program() { (start_program); } 2>/dev/null
 #if container
 # as PID 1 of a container, this shell is the only process to get signals: forward them
@@ -216,6 +219,12 @@ run_program() { (start_program); } 2>/dev/null
     local child=$! rc=127 alive=1 code
     # shellcheck disable=SC2064  # expand now
     for name in "${signals[@]}"; do trap "signal_all $name || kill -s $name $child" "$name"; done
+#fi
+#if packed_inside
+    # shellcheck disable=SC2064
+    trap "record stopped signal=15; signal_all TERM || kill -s TERM $child" TERM
+#fi
+#if container
     # a signal interrupts wait, and in bash sometimes the next wait too
     while ((alive)); do
         kill -0 "$child" 2>/dev/null || alive=0

@@ -20,6 +20,7 @@ from jobgen.model.sweep import list_names
 from jobgen.model.units import Walltime
 from jobgen.named_tuple import NamedTuple
 from jobgen.render.data import dump_plan
+from jobgen.render.packed_script import view_packed
 from jobgen.render.sbatch_lines import list_directives
 from jobgen.render.setup_lines import (
     explain_setting,
@@ -70,7 +71,11 @@ def render(
     names = ["job.sbatch", "node.sh", "program.sh"]
     if plan.container and plan.container.enter:
         names.append("container.sh")
+    packed = plan.shape.packing is not None
+    names += ["packed.sbatch"] if packed else []
     files = dict((engine or lay_out)(templates, names, _view(plan, standalone=standalone)))
+    if packed:
+        files |= {"element.sh": files["job.sbatch"], "job.sbatch": files.pop("packed.sbatch")}
     files["rank.sh"] = payload.select_blocks(payload.text("rank.sh"), _needs(plan))
     files["plan.json"] = json.dumps(dump_plan(plan), indent=1, ensure_ascii=False) + "\n"
     made = [BundleFile(path, text.encode()) for path, text in files.items()]
@@ -86,6 +91,8 @@ def _needs(plan: Plan) -> frozenset[str]:
     needs = {
         "secrets": bool(plan.secrets),
         "container": inside,
+        "packed": plan.shape.packing is not None,
+        "packed_inside": inside and plan.shape.packing is not None,
         "guard": guard,
         "unguarded": not guard,
         "bind": bind,
@@ -150,7 +157,8 @@ def _finalize(value: object) -> object:
 def _view(plan: Plan, *, standalone: bool) -> dict[str, object]:
     """What the templates see: text, ready to be laid out."""
     shape, stop = plan.shape, plan.stop
-    marked = not standalone or "guard" in _needs(plan) or bool(plan.secrets or plan.notify)
+    marked = not standalone or "guard" in _needs(plan)
+    marked = marked or bool(plan.secrets or plan.notify or shape.packing)
     launch = next(step for step in plan.steps if step.name == "launch")
     program = next(step for step in plan.steps if step.name == "program")
     before = [step for step in plan.steps if step.scope == "once" and step is not launch]
@@ -158,6 +166,9 @@ def _view(plan: Plan, *, standalone: bool) -> dict[str, object]:
     elastic = shape.min_nodes is not None
     nodes = f"{shape.min_nodes} to {shape.nodes}" if elastic else str(shape.nodes)
     why = ' ${why:+"why=$why"}' if plan.preflight or stop else ""
+    arrays = plan.elements and not shape.packing
+    claim = Raw('"state/0/claim${3:+.$3}"' if arrays else "state/0/claim")
+    remove_caches = _lines(plan.caches.remove if plan.caches else ())
     unless_over = " && -z $grace_over" if stop and stop.requeue else ""
     return {
         "title": format_comment(_title(plan)),
@@ -165,7 +176,9 @@ def _view(plan: Plan, *, standalone: bool) -> dict[str, object]:
         "exit_marker": marked,
         "has_end": marked or bool(plan.secrets) or bool(plan.caches and plan.caches.remove),
         "name": plan.name,
-        "directives": list_directives(plan),
+        "directives": () if shape.packing else list_directives(plan),
+        "packed": view_packed(plan, remove_caches),
+        "claim": claim,
         "world": shape.world,
         "silence": shape.world > 1 and not standalone,
         "min_world": (shape.min_nodes or 0) * shape.ranks_per_node,
@@ -214,7 +227,9 @@ def _view(plan: Plan, *, standalone: bool) -> dict[str, object]:
             "digest": Raw(plan.caches.digest),
             "exports": format_exports(plan.caches.variables),
         },
-        "remove_caches": _lines(plan.caches.remove if plan.caches else ()),
+        # the workers of a packed sweep share them
+        "remove_caches": shape.packing is None and remove_caches,
+        "reuse_caches": bool(shape.packing or (stop and stop.requeue)),
         "notify": plan.notify and _view_notify(plan.notify),
         "track_id": plan.track is not None,
         "track_folders": _folders(plan.track),
@@ -275,6 +290,8 @@ def _name_job(plan: Plan) -> str:
     """The job for scontrol: one element of an array has the array's own id."""
     if plan.shape.elements is None:
         return '"$SLURM_JOB_ID"'
+    if plan.shape.packing is not None:
+        return '"${SLURM_JOB_ID}_$SLURM_ARRAY_TASK_ID"'
     index = "index" if plan.elements else "SLURM_ARRAY_TASK_ID"
     return f'"${{SLURM_ARRAY_JOB_ID}}_${index}"'
 

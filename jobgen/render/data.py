@@ -11,6 +11,7 @@ from jobgen.model.plan import (
     Decision,
     MonitorPlan,
     NotifyPlan,
+    Packing,
     Plan,
     PreflightPlan,
     Step,
@@ -22,6 +23,7 @@ from jobgen.shell import quote
 def dump_plan(plan: Plan) -> dict[str, Any]:
     """The decisions as plain data: what ``plan.json`` holds and ``plan --json`` builds on."""
     shape = plan.shape
+    elements = {"elements": shape.elements, "packing": shape.packing and _pack(shape.packing)}
     optional = {
         "caches": plan.caches and _caches(plan.caches),
         "notify": plan.notify and _notify(plan.notify),
@@ -45,7 +47,7 @@ def dump_plan(plan: Plan) -> dict[str, Any]:
             "seconds": shape.seconds,
             "world": shape.world,
             "gpu_hours": round(shape.gpu_hours, 3),
-            **({"elements": shape.elements} if shape.elements else {}),
+            **{key: value for key, value in elements.items() if value},
         },
         "launcher": _decision(plan.launcher),
         "head": _decision(plan.head),
@@ -64,6 +66,15 @@ def dump_plan(plan: Plan) -> dict[str, Any]:
         "labels": dict(plan.labels),
         "notes": [note.message for note in plan.notes],
         "sources": dict(plan.sources),
+    }
+
+
+def _pack(packing: Packing) -> dict[str, Any]:
+    return {
+        "nodes": packing.nodes,
+        "gpus_per_node": packing.gpus_per_node,
+        "workers_per_node": packing.workers,
+        "elements": packing.indexes,
     }
 
 

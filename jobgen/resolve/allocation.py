@@ -31,7 +31,8 @@ def merge_options(look: Inputs) -> dict[str, Setting]:
             why = f"overrides {merged[name].value or 'the flag'} ({merged[name].place})"
         merged[name] = Setting(value or "", why, look.cite_job("slurm", name))
     array = find_array(look)
-    return merged if array is None else {**merged, "array": array}
+    packed = look.job.sweep is not None and look.job.sweep.pack is not None
+    return merged if array is None or packed else {**merged, "array": array}
 
 
 def find_array(look: Inputs) -> Setting | None:

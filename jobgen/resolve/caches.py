@@ -56,7 +56,7 @@ def plan_caches(
     return CachesPlan(
         digest=software.digest,
         variables={name: folder for name, folder in folders.items() if name not in env},
-        remove=() if software.runtime in _GONE_BY_ITSELF else _remove(shape),
+        remove=() if software.runtime in _GONE_BY_ITSELF else _remove(shape.allocated),
     )
 
 

@@ -6,6 +6,7 @@ from jobgen.errors import Place
 from jobgen.model.plan import SelfEvident, Setting, Shape, StopPlan, cite_rule
 from jobgen.resolve import allocation, notifying
 from jobgen.resolve.inputs import Inputs
+from jobgen.resolve.packing import is_packed
 from jobgen.resolve.shape import Sized
 
 REQUEUE_ROOM = 30
@@ -19,7 +20,7 @@ _LOGS = {False: "logs/job-%j.out", True: "logs/job-%A_%a.out"}
 def plan_stop(look: Inputs, sized: Sized) -> StopPlan | None:
     """The pre-timeout signal, where the job asks for one."""
     asked = look.job.checkpoint
-    if asked is None:
+    if asked is None or is_packed(look):
         return None
     # Slurm may send it up to a minute early and never late, so the grace itself needs no more.
     lead = asked.grace.seconds + (REQUEUE_ROOM if asked.requeue else 0)
@@ -57,6 +58,7 @@ def build_directives(
     """Every directive once, in a fixed order: the name, the site's, the sizes, the run."""
     theirs = allocation.merge_options(look)
     theirs.pop("gres", None)
+    shape = shape.allocated
     return (
         {"job-name": Setting(look.job.name, SelfEvident.JOB_NAME, look.cite_job("name"))}
         | theirs
@@ -89,13 +91,15 @@ def _cite_time(look: Inputs) -> Place:
 
 def _run(look: Inputs, shape: Shape, warning: StopPlan | None) -> dict[str, Setting]:
     """What the run itself needs: time, log, warning, requeue, a clean environment."""
-    requeue = warning is not None and warning.requeue
-    why_requeue = (
-        "requeue: the job resumes from its checkpoint"
-        if requeue
-        else "no requeue, not even after a node failure"
-    )
-    place = look.cite_job("checkpoint", "requeue") if requeue else cite_rule("requeue")
+    packed = is_packed(look)
+    requeue = packed or (warning is not None and warning.requeue)
+    why_requeue = "no requeue, not even after a node failure"
+    place = cite_rule("requeue")
+    if packed:
+        why_requeue = "requeue: unfinished elements run again"
+    elif requeue:
+        why_requeue = "requeue: the job resumes from its checkpoint"
+        place = look.cite_job("checkpoint", "requeue")
     found = {
         "time": Setting(look.time.format_slurm(), SelfEvident.TIME_LIMIT, _cite_time(look)),
         "output": Setting(

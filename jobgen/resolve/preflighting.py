@@ -85,13 +85,17 @@ def _decided(look: Inputs, shape: Shape) -> tuple[str, str, Place]:
     place = look.cite_job(_KEY)
     if asked == "off":
         return "off", SelfEvident.AS_ASKED, place
+    if shape.packing is not None:
+        return "off", "elements of a packed sweep are not checked one by one", place
     if asked == "full":
         return "full", "checks each node in depth and measures an all-reduce", place
     rule = place if (_KEY,) in look.spec.places else cite_rule("preflight")
     if look.local:
         return "off", "auto: the simulated nodes are all this machine", rule
     if shape.nodes == 1 and not shape.gpus_per_node:
-        return "off", "auto: a single node without GPUs needs no check", rule
-    if shape.world == 1 or (shape.nodes == 1 and shape.gpus_per_node == 1):
-        return "off", "auto: a single rank or GPU needs no check", rule
-    return "auto", "check each node before launch", rule
+        word, why = "off", "auto: a single node without GPUs needs no check"
+    elif shape.world == 1 or (shape.nodes == 1 and shape.gpus_per_node == 1):
+        word, why = "off", "auto: a single rank or GPU needs no check"
+    else:
+        word, why = "auto", "check each node before launch"
+    return word, why, rule

@@ -10,6 +10,7 @@ from jobgen.model.plan import Decision, SelfEvident, Setting, Shape, cite_rule
 from jobgen.resolve import allocation
 from jobgen.resolve.cpus import NodeTasks, decide_cpus
 from jobgen.resolve.inputs import Inputs
+from jobgen.resolve.packing import decide_packing, is_packed
 from jobgen.resolve.program import Program
 from jobgen.wording import join_words
 
@@ -31,21 +32,26 @@ def decide_shape(look: Inputs, program: Program, sized: Sized) -> tuple[Shape, S
     """The shape and the launcher. Problems are added to ``sized``."""
     _nodes(look, sized)
     gpus, ranks = _gpus(look, sized)
-    launcher = _launcher(look, program, ranks * look.job.nodes, sized)
+    packing = decide_packing(look, gpus, ranks, sized)
+    nodes = look.job.nodes
+    if packing is not None:
+        nodes, ranks = 1, ranks // packing.workers
+        gpus = min(gpus, ranks)
+    launcher = _launcher(look, program, ranks * nodes, sized)
     facts = LAUNCHERS[launcher.value]
     if facts.task == "command" and ranks > 1:
         why = f"{launcher.value} runs the command once per node"
         sized.decide("ranks_per_node", 1, why, launcher.place)
         ranks = 1
     tasks = ranks if facts.task == "rank" else 1
-    whole = allocation.is_alone(look, gpus)
+    whole = packing is None and allocation.is_alone(look, gpus)
     cpus = decide_cpus(look, NodeTasks(gpus, ranks, tasks, whole), sized)
     _time(look, sized)
     _memory(look, sized)
     elements = _elements(look, sized)
     gpu = look.cluster.nodes.gpu or ""
     size = Shape(
-        nodes=look.job.nodes,
+        nodes=nodes,
         ranks_per_node=ranks,
         gpus_per_node=gpus,
         cpus_per_task=cpus,
@@ -55,6 +61,7 @@ def decide_shape(look: Inputs, program: Program, sized: Sized) -> tuple[Shape, S
         min_nodes=look.job.min_nodes,
         whole_nodes=whole,
         elements=elements,
+        packing=packing,
     )
     return size, launcher
 
@@ -65,6 +72,9 @@ def _elements(look: Inputs, sized: Sized) -> int | None:
     if indexes is None:
         return None
     array = measure_array(indexes.value)
+    if is_packed(look) and look.job.min_nodes:
+        message = "a packed sweep needs a fixed number of nodes"
+        sized.problems.append(look.diagnose_job("J297", message, "nodes", hint="set nodes: N"))
     sized.decide("array", array.describe(), "each element runs the job once", indexes.place)
     if look.local:
         key = "array" if look.job.sweep is None else "sweep"

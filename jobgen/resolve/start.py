@@ -6,6 +6,7 @@ from jobgen.launch import Launch
 from jobgen.model.plan import Setting, Shape, cite_rule
 from jobgen.resolve.allocation import name_gpus, unbind_gpus
 from jobgen.resolve.inputs import Inputs
+from jobgen.resolve.packing import place_step
 from jobgen.shell import Raw, Word, quote
 
 LOOPBACK = "127.0.0.1"
@@ -73,6 +74,7 @@ def build_start(
             "--mpi=none",
             *starts.srun,
         ),
+        place_step(shape),
         *container,
         ("bash", ENTER if outside else NODE),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from jobgen.model.bundle import BundleFile
 from jobgen.model.plan import Part, Setting
 from jobgen.model.sweep import TABLE, format_table, list_names
+from jobgen.payload import text
 from jobgen.resolve.inputs import Inputs
 
 
@@ -15,4 +16,7 @@ def build_sweep(look: Inputs) -> Part:
     elements = look.job.sweep.list_elements()
     why, place = f"differs between elements ({TABLE})", look.cite_job("sweep")
     env = {name: Setting(f"${name}", why, place) for name in list_names(elements)}
-    return Part("sweep", env=env, files=(BundleFile(TABLE, format_table(elements)),))
+    files = [BundleFile(TABLE, format_table(elements))]
+    if look.job.sweep.pack is not None:
+        files.append(BundleFile("packed.sh", text("packed.sh").encode()))
+    return Part("sweep", env=env, files=tuple(files))

@@ -68,7 +68,8 @@ def make_record(
     array = plan.directives.get("array")
     optional = {
         "elements": shape.elements,
-        "array": array and array.value,
+        "array": shape.packing.indexes if shape.packing else array and array.value,
+        "packed": shape.packing and shape.packing.nodes,
         "sweep": bool(plan.elements),
         "monitor": plan.monitor and plan.monitor.every,
     }

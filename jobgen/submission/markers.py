@@ -50,6 +50,8 @@ class Markers:
     requeued: frozenset[tuple[str, int]] = frozenset()
     exits: Mapping[tuple[str, int], Ended] = field(default_factory=dict)
     cancel: bool = False
+    cancelled: frozenset[str] = frozenset()
+    """Elements of a packed sweep that were cancelled one by one."""
     secrets: bool = False
     full: bool = False
     """Whether an end could not be written down: the disk took a name, and no bytes."""
@@ -124,6 +126,7 @@ def read_markers(told: Mapping[str, list[str]]) -> Markers:
             if (end := _ended(words)) is not None
         },
         cancel="cancel" in told,
+        cancelled=frozenset(m["task"] for m in marks if m["kind"] == "cancel"),
         secrets="secrets" in told,
         full="full" in told or any(not words for *_, words in _tasks(told.get("exit", []))),
         missing="missing" in told,
@@ -151,7 +154,7 @@ def _read_arrays(texts: list[str]) -> Iterator[tuple[str, str]]:
 # 1795268400 'state/0/started.1' -> '42.99', as stat writes it; other quotes are possible
 _MARK = re.compile(
     r"^(?P<time>\d{1,12}) \W?state/(?P<task>[\w.-]+)/"
-    r"(?P<kind>claim|started|requeued)(?:\.(?P<restart>\d{1,6}))?[^\w\s]?"
+    r"(?P<kind>cancel|claim|started|requeued)(?:\.(?P<restart>\d{1,6}))?[^\w\s]?"
     r"(?: -> [^\w\s]?(?P<target>[^'\"]*))?",
     re.ASCII,
 )

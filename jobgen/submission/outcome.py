@@ -46,6 +46,8 @@ class Seen:
     """Seconds for which the queue keeps a job that has ended; 0 where it is not known."""
     elements: Mapping[str, JobState] = field(default_factory=dict)
     """Of an array: element → its state; under "" that of those that have not started."""
+    packed: JobState | None = None
+    """Of a packed sweep: the state of the job that its elements share."""
 
 
 def compute_changes(record: RunRecord, seen: Seen) -> RecordChanges:
@@ -57,9 +59,16 @@ def compute_changes(record: RunRecord, seen: Seen) -> RecordChanges:
     if seen.past is not None and seen.past.state.final:
         return _final(record, seen.past, seen.markers)
     end = seen.markers.end
-    if end is not None:
+    if end is not None and not lacks_elements(record, seen.markers):
         return _by_marker(record, end, seen.markers)
     return _vanished(record, seen)
+
+
+def lacks_elements(record: RunRecord, marks: Markers) -> bool:
+    """Whether elements of a packed sweep have no end: the ends of others prove nothing."""
+    if not record.shape.get("packed"):
+        return False
+    return len(marks.newest.keys() | marks.cancelled) < int(record.shape.get("elements", 0))
 
 
 def _queued(record: RunRecord, seen: Observation, marks: Markers) -> RecordChanges:
@@ -214,8 +223,24 @@ def list_states(seen: Seen) -> dict[str, str]:
     return {state: fold_indexes(sorted(tasks)) for state, tasks in states.items()}
 
 
+def _state_packed(seen: Seen, job: JobState) -> dict[str, JobState]:
+    """The state of each element that a worker has taken, or that was cancelled before."""
+    marks = seen.markers
+    states = dict.fromkeys(marks.cancelled, JobState.CANCELLED)
+    for task, restart in marks.newest.items():
+        end = marks.exits.get((task, restart))
+        if end is not None and not end.killed:
+            states[task] = JobState.FAILED if end.code else JobState.COMPLETED
+        elif task not in states or (end is None and not job.final):
+            # one that was killed runs again, unless the job has ended
+            states[task] = job if end is None or job.final else JobState.PENDING
+    return states
+
+
 def _state_elements(seen: Seen) -> dict[str, JobState]:
     """The state of each element that has started, by the scheduler and by its markers."""
+    if seen.packed is not None:
+        return _state_packed(seen, seen.packed)
     states = {task: state for task, state in seen.elements.items() if task}
     for task, restart in seen.markers.newest.items():
         end = seen.markers.exits.get((task, restart))

@@ -78,6 +78,11 @@ def bury(directory: str, token: str) -> str:
     return _script(["cancel.sh"], join(["bury", directory, token]))
 
 
+def bury_elements(directory: str, token: str, elements: Sequence[int]) -> str:
+    """Put the cancel markers of some elements of a packed sweep there."""
+    return _script(["cancel.sh"], join(["bury_elements", directory, token, *map(str, elements)]))
+
+
 def discard(directory: str, token: str) -> str:
     """Remove the directory of a run that was refused."""
     return _script(["discard.sh"], join(["discard", directory, token]))

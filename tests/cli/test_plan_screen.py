@@ -224,6 +224,35 @@ def test_sections_complete_one_after_the_other(folder: Path) -> None:
     assert done.stdout.split() == ["plain,env,steps", "plain,env,sbatch"]
 
 
+PACKED = """\
+name: scan
+nodes: 2
+time: 4h
+sweep:
+  random: {samples: 200, values: {LR: {log: [1e-5, 1e-3]}}}
+  pack: {gpus: 1}
+run: train.py --lr ${LR}
+"""
+
+
+def test_a_packed_sweep_shows_workers_rounds_and_the_time_of_an_element(
+    jobgen: Jobgen, folder: Path
+) -> None:
+    (folder / "job.yaml").write_text(PACKED)
+    text = " ".join(jobgen(*ON).out.split())
+    assert re.search(r"^scan on a100x16: 2 nodes . 8 A100-SXM4-80GB = 16 GPUs, 4h 0m", text)
+    assert "Cost up to 64 GPU-hours" in text
+    workers = "Workers 16 workers with 1 GPU each, 13 rounds: "
+    assert f"{workers}fits in 4h 0m if an element takes up to 18m 27s" in text
+    assert "Sweep 0 LR=" in text
+    assert "196 more (-v)" in text
+    once = " ".join(jobgen(*ON, "--set", "sweep.random.samples=16").out.split())
+    assert "1 round: each element may take 4h 0m" in once
+    resources = json.loads(jobgen(*ON, "--json").out)["data"]["resources"]
+    assert (resources["nodes"], resources["gpus_per_node"]) == (2, 8)
+    assert (resources["elements"], resources["workers"], resources["world_size"]) == (200, 16, 1)
+
+
 def test_a_section_without_content_says_so(jobgen: Jobgen, folder: Path) -> None:
     (folder / "job.yaml").write_text(LLAMA.partition("train:")[0])
     answer = jobgen(*ON, "--section", "memory")

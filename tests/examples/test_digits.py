@@ -214,12 +214,15 @@ def test_the_program_runs_alone_too(tmp_path: Path) -> None:
     assert [p.name for p in tmp_path.iterdir()] == ["digits.pt"]
 
 
+SLURM_ONLY = {"job.packed.yaml", "job.pdsh.yaml", "job.sweep.yaml"}
+
+
 def test_every_job_file_of_the_example_renders_where_it_can_run(user: User) -> None:
     files = sorted(p.name for p in EXAMPLE.glob("job*.yaml"))
     assert files
     for file in files:
         for cluster in ("local", "a100x16"):
-            if cluster == "local" and file in {"job.pdsh.yaml", "job.sweep.yaml"}:
+            if cluster == "local" and file in SLURM_ONLY:
                 continue  # simulated nodes are no ssh hosts, and have no job arrays
             assert user.jobgen("render", str(EXAMPLE / file), "-c", cluster).startswith("#!")
 

@@ -113,8 +113,8 @@ def test_the_directives_are_those_of_the_plan_and_nothing_else(case: str) -> Non
 @every_case
 def test_the_environment_arrives_as_bash_reads_it(case: str) -> None:
     """What a rank sees is the value with its $NAMEs expanded, and every other byte as written."""
-    plan = planned(case)
-    script = rendered(case)["job.sbatch"].content.decode()
+    plan, files = planned(case), {file.path: file.content for file in rendered(case).files}
+    script = files.get("element.sh", files["job.sbatch"]).decode()
     part = script.split("# ---- Environment of every rank")[1].split("# ---- Rendezvous")[0]
     known = {"USER": "ann", "JOBGEN_WORK_DIR": "/w", "JOBGEN_BUNDLE_DIR": "/b"}
     known |= {"PATH": "/usr/bin:/bin", "HOME": "/h", "SLURM_JOB_ID": "7"}

@@ -70,3 +70,34 @@ def test_what_a_sweep_cannot_be_is_refused_at_its_line(text: str, code: str) -> 
     with pytest.raises(Invalid) as caught:
         load(text)
     assert code in {problem.code for problem in caught.value.problems}
+
+
+PACKED = "sweep: {grid: {LR: [1e-5, 3e-5]}, pack: {gpus: 1}}\nrun: train.py\n"
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        ("array: 0-3\n", "array and sweep exclude each other"),
+        ("monitor: 30s\n", "monitor and sweep.pack exclude each other"),
+        ("checkpoint: {requeue: true}\n", "checkpoint.requeue and sweep.pack exclude each other"),
+        ("checkpoint: {grace: 2m}\n", "checkpoint.grace and sweep.pack exclude each other"),
+        ("preflight: full\n", "preflight: full and sweep.pack exclude each other"),
+    ],
+)
+def test_keys_of_whole_nodes_do_not_go_with_a_packed_sweep(more: str, says: str) -> None:
+    found = problem(PACKED + more)
+    assert found.code == "J138"
+    assert found.message.startswith(says)
+
+
+def test_a_packed_sweep_may_have_a_checkpoint_directory_and_no_limit() -> None:
+    job = load(PACKED + "checkpoint: {dir: /scratch/ckpt}\npreflight: off\n")
+    assert job.sweep is not None
+    assert job.sweep.pack is not None
+    assert job.sweep.pack.gpus == 1
+    limited = problem(PACKED.replace("pack:", "max_parallel: 2, pack:"))
+    assert (limited.code, limited.message) == (
+        "J148",
+        "sweep: max_parallel and pack exclude each other",
+    )

@@ -312,3 +312,46 @@ def test_any_markers_beside_any_words_have_an_outcome(
     after = became(seen)
     assert isinstance(after.state, JobState)
     assert not (after.ended and not after.state.final)
+
+
+PACKED = RUN._replace(shape={**RUN.shape, "elements": 6, "packed": True})
+PARTS = """1000 'state/0/started.0' -> '7.1'
+1000 'state/1/started.0' -> '7.2'
+1000 'state/2/started.0' -> '7.3'
+1000 'state/3/started.0' -> '7.4'
+1000 'state/3/cancel'
+1000 'state/4/cancel'"""
+ENDS = [
+    "0 0 rc=0 node=n1 time=1500 job=7 end=finished",
+    "1 0 rc=143 node=n1 time=1500 job=7 end=killed",
+    "3 0 rc=143 node=n1 time=1500 job=7 end=killed",
+]
+
+
+@pytest.mark.parametrize(
+    ("job", "states"),
+    [
+        # 1 was killed and runs again, 2 runs, 3 and 4 were cancelled, 5 waits
+        ("RUNNING", {"COMPLETED": "0", "PENDING": "1", "RUNNING": "2", "CANCELLED": "3-4"}),
+        ("TIMEOUT", {"COMPLETED": "0", "TIMEOUT": "1-2", "CANCELLED": "3-4"}),
+        ("FAILED", {"COMPLETED": "0", "FAILED": "1-2", "CANCELLED": "3-4"}),
+    ],
+)
+def test_elements_of_a_packed_sweep_share_the_state_of_their_job(
+    job: str, states: dict[str, str]
+) -> None:
+    state = JobState(job)
+    rest = state if state.final else JobState.PENDING
+    seen = look(marks=[PARTS], exit=ENDS, packed=state, elements={"": rest})
+    assert list_states(seen) == states
+    counted = count_elements(6, seen)
+    assert sum(counted.values()) == 6
+    assert counted[str(rest)] == (3 if state.final else 2)
+
+
+def test_the_ends_of_some_elements_are_no_end_of_a_packed_sweep() -> None:
+    """Its job may have been lost before a worker took the others."""
+    marks = "1000 'state/0/started.0' -> '7.1'"
+    seen = look(marks=[marks], exit=ENDS[:1])
+    assert became(seen, PACKED).state is JobState.RUNNING
+    assert became(seen, PACKED._replace(shape={**PACKED.shape, "elements": 1})).ended

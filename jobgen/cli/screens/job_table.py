@@ -81,7 +81,7 @@ def _row(record: RunRecord, now: float) -> tuple[str, ...]:
         str(record.job) if record.job else "-",
         defuse(record.site.cluster),
         old + name_state(record),
-        str(record.shape.get("nodes", "-")),
+        str(record.shape.get("packed") or record.shape.get("nodes", "-")),
         old + format_span(compute_elapsed(record, now)),
         old + format_span(_compute_left(record, now)),
         draw_info(record),

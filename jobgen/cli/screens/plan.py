@@ -41,14 +41,16 @@ def data(planned: Planned) -> dict[str, Any]:
     ready, plan, cost = planned.ready, planned.ready.plan, planned.cost
     shape, cpus = plan.shape, count_cpus(ready)
     elements = {"elements": shape.elements} if shape.elements else {}
+    if shape.packing:
+        elements["workers"] = shape.packing.slots
     changes = {} if planned.differences is None else dump_differences(planned.differences)
     return {
         "name": plan.name,
         "cluster": plan.cluster,
         "resources": {
-            "nodes": shape.nodes,
+            "nodes": shape.allocated.nodes,
             "min_nodes": shape.min_nodes,
-            "gpus_per_node": shape.gpus_per_node,
+            "gpus_per_node": shape.allocated.gpus_per_node,
             "gpu": shape.gpu,
             "ranks_per_node": shape.ranks_per_node,
             "world_size": shape.world,

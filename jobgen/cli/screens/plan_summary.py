@@ -11,7 +11,7 @@ from jobgen.cli.diagnostics import PLAIN
 from jobgen.cli.layout import clip, fold, format_size, write_hours
 from jobgen.cli.output import TIMES, Ink, defuse
 from jobgen.cli.params import SECTIONS
-from jobgen.cli.screens.sweep_rows import list_elements
+from jobgen.cli.screens.sweep_rows import describe_packing, list_elements
 from jobgen.errors import Diagnostic
 from jobgen.model.units import Walltime
 from jobgen.named_tuple import NamedTuple
@@ -101,6 +101,8 @@ def draw_head(preview: Preview, ink: Ink) -> list[str]:
     rows = draw_row("Cost", cost, ink) if cost else []
     elements = list_elements(plan, every=bool(preview.call.flags.verbose))
     swept = _label("Sweep", [clip(text, ink.width - _LABEL) for text in elements], ink)
+    packed = describe_packing(plan)
+    rows += draw_row("Workers", packed, ink) if packed else []
     return [*draw_headline(plan, ink), *rows, *draw_row("Launch", launch, ink), *swept]
 
 
@@ -122,7 +124,7 @@ def draw_headline(plan: Plan, ink: Ink) -> list[str]:
 
 
 def _describe_shape(plan: Plan) -> str:
-    shape = plan.shape
+    shape = plan.shape.allocated
     nodes = count(shape.nodes, "node")
     if shape.min_nodes is not None:
         nodes = f"{shape.min_nodes} to {nodes}"

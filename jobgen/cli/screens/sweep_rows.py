@@ -27,12 +27,36 @@ def list_elements(plan: Plan, *, every: bool) -> list[str]:
     from jobgen.model.array import read_indexes
     from jobgen.model.sweep import name_element
 
-    indexes = read_indexes(plan.directives["array"].value.partition("%")[0])
+    packing = plan.shape.packing
+    listed = packing.indexes if packing else plan.directives["array"].value.partition("%")[0]
+    indexes = read_indexes(listed)
     # one line more is as long as the line that hides it
     shown = indexes if every or len(indexes) == FEW + 1 else indexes[:FEW]
     hidden = len(indexes) - len(shown)
     texts = [f"{index}  {defuse(name_element(plan.elements[index]))}" for index in shown]
     return [*texts, f"{hidden:,} more (-v)"] if hidden else texts
+
+
+def describe_packing(plan: Plan) -> str:
+    """Workers and rounds of a packed sweep, and the time that is left for an element; else empty.
+
+    How long an element takes is not known; if all take the same time, this is the most.
+    """
+    from jobgen.model.units import Walltime
+    from jobgen.wording import count
+
+    shape, packing = plan.shape, plan.shape.packing
+    if packing is None or not shape.elements:
+        return ""
+    each = count(shape.gpus_per_node, "GPU") if shape.gpus_per_node else ""
+    each = each or count(shape.ranks_per_node, "rank")
+    rounds = -(-shape.elements // packing.slots)
+    limit = Walltime(shape.seconds)
+    text = f"{count(packing.slots, 'worker')} with {each} each, {count(rounds, 'round')}"
+    if rounds == 1:
+        return f"{text}: each element may take {limit.human()}"
+    share = Walltime(shape.seconds // rounds)
+    return f"{text}: fits in {limit.human()} if an element takes up to {share.human()}"
 
 
 def draw_elements(rows: Sequence[ElementRow], *, every: bool) -> list[str]:
