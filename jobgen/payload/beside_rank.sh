@@ -1,7 +1,7 @@
 #!/bin/bash
 # beside_rank.sh RUN PID LABEL [WORD...]: run a command (default: a shell) in the working directory of a run,
 # with the environment of the rank whose process this is.
-run=$1 pid=$2 label=$3
+run=$1 pid=$2 label=$3 start=$1/src
 shift 3
 # load_environment FILE: set the variables and functions of a process, but those of its own terminal and step.
 load_environment() {
@@ -15,8 +15,9 @@ load_environment() {
     while IFS= read -r -d '' pair; do
         name=${pair%%=*}
         case $name in
+        PWD) start=${pair#*=} ;;
         # rank.sh kills every process with its JOBGEN_RANK_ID when the rank ends
-        JOBGEN_RANK_ID | TERM | SHLVL | PWD | OLDPWD | _ | BASHOPTS | SHELLOPTS) ;;
+        JOBGEN_RANK_ID | TERM | SHLVL | OLDPWD | _ | BASHOPTS | SHELLOPTS) ;;
         SLURM_STEP* | SLURM_SRUN_* | SLURM_TASK_PID | SLURM_PTY_*) ;;
         BASH_FUNC_*%%)
             name=${name:10:-2}
@@ -34,7 +35,7 @@ if [[ -n $pid ]] && grep -qszxF "JOBGEN_RUN_DIR=$run" "/proc/$pid/environ"; then
 else
     printf 'jobgen: no rank runs here: this has the environment of a plain Slurm step\n' >&2
 fi
-cd "${JOBGEN_WORK_DIR:-$run/src}" || exit 1
+cd "$start" 2>/dev/null || cd "$run/src" || exit 1
 if (($#)); then exec "$@"; fi
 # a .bashrc, such as one that activates a conda environment, must not win over the rank's environment
 exec bash --rcfile <(

@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator
 
 from jobgen.model.record import JobId, JobState
-from jobgen.payload.localslurm.hostlist import expand
 from jobgen.shell import split_lines
 
 SEPARATOR = "\x1f"
@@ -76,6 +75,8 @@ def parse_printed_id(out: str) -> JobId | None:
 
 def split_nodes(text: str) -> tuple[str, ...]:
     """The names in a node list, ``n[1-2],m``; none where one could not be a host's name."""
+    from jobgen.payload.localslurm.hostlist import expand
+
     try:
         names = expand(text)
     except ValueError:

@@ -35,7 +35,12 @@ def rank(run: Path, env: Mapping[str, str], enter: Sequence[str] = ()) -> Iterat
     program = f"{env.get('BEFORE', '')}\ntouch '{run}/up'; exec sleep 1000"
     child = subprocess.Popen(
         [*enter, "bash", "-c", program],
-        env={"PATH": os.environ["PATH"], "JOBGEN_RUN_DIR": str(run), **env},
+        env={
+            "PATH": os.environ["PATH"],
+            "JOBGEN_RUN_DIR": str(run),
+            **env,
+        },
+        cwd=env.get("PWD", str(run / "src")),
     )
     try:
         until(lambda: (run / "up").exists() or child.poll() is not None, "the rank")
@@ -74,6 +79,12 @@ def test_a_command_has_the_environment_of_the_rank_and_none_of_the_login_s(tmp_p
         "",
     ]
     assert done.stderr == ""
+
+
+def test_a_command_starts_where_the_rank_started(tmp_path: Path) -> None:
+    (tmp_path / "else where").mkdir()
+    with rank(tmp_path / "run", {"PWD": str(tmp_path / "else where")}) as file:
+        assert attach(tmp_path / "run", file, "pwd").stdout == f"{tmp_path}/else where\n"
 
 
 def test_functions_of_the_site_come_with_the_environment(tmp_path: Path) -> None:
