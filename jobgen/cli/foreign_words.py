@@ -25,7 +25,7 @@ _ALIKE: Mapping[str, Sequence[str]] = {
     "use `jobgen lint`": ("validate", "check", "verify", "test"),
     "use `jobgen plan`": ("estimate", "preview", "dry-run", "dryrun", "diff", "what-if"),
     "use `jobgen render`": ("generate", "template", "script", "export", "compile"),
-    "use `jobgen doctor -c NAME` to check the login; to log in, use ssh": ("login", "ssh", "sh"),
+    "use `jobgen doctor -c NAME` to check the login; to log in, use ssh": ("login", "ssh"),
     "use `jobgen pull ID`": (*("cp", "fetch", "download", "get-files", "rsync", "scp"),),
     "use `jobgen submit`, which uploads the folder": ("push", "upload", "sync"),
     "use `jobgen show ID --gpus` for a job with `monitor:`": (

@@ -31,6 +31,8 @@ VERBS = {
     "rerun": (_AT + "rerun", "Submit a run's job again, or what failed of it"),
     "reproduce": (_AT + "reproduce", "Submit a run again exactly as it was"),
     "pull": (_AT + "pull", "Copy files of a run to this machine"),
+    "sh": (_AT + "sh", "Open a shell on a node of a running job"),
+    "port": (_AT + "port", "Forward a port of a running job's node to this machine"),
     "prune": (_AT + "prune", "Remove files of ended runs from a cluster"),
     "recover": (_AT + "recover", "Import runs that are missing from the run database"),
     "cluster": (_AT + "cluster", "Manage cluster profiles: ls, show, add, check, trust"),

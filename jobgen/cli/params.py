@@ -95,6 +95,24 @@ class Counts(click.ParamType):  # type: ignore[type-arg]  # generic from click 8
 _MOST = 1 << 17
 
 
+class PortPair(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.4 on
+    """A port over there and one of this machine: ``6006``, ``6006:8080``."""
+
+    name = "port"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Both numbers; None for the second if it is not named."""
+        if isinstance(value, tuple):
+            return value
+        match = re.fullmatch(r"(\d{1,5})(?::(\d{1,5}))?", value, re.ASCII)
+        numbers = [int(number) for number in match.groups() if number] if match else []
+        if not numbers or not all(0 < number < 1 << 16 for number in numbers):
+            self.fail(
+                f"expected a port such as 6006 or 6006:8080, got '{defuse(value)}'", param, ctx
+            )
+        return numbers[0], numbers[1] if len(numbers) > 1 else None
+
+
 class Sizes(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.4 on
     """Sizes of messages: ``1M..1G``."""
 
@@ -326,5 +344,15 @@ JOB = click.argument("job", metavar="[JOB]", type=FILE, required=False, callback
 """A job file; job.yaml here by default."""
 ID = click.argument("ref", metavar="ID", shell_complete=complete_jobs)
 """A job: its name, its Slurm id, or ``@last``."""
+NODE = click.option(
+    "--node",
+    metavar="NAME",
+    default="",
+    shell_complete=complete_nodes,
+    help="On this node; default: the first one",
+)
+RANK = click.option(
+    "--rank", metavar="R", type=click.IntRange(min=0), help="On the node of this rank"
+)
 IDS = click.argument("refs", metavar="ID...", nargs=-1, required=True, shell_complete=complete_jobs)
 """One job or several."""

@@ -48,6 +48,16 @@ class OwnJob:
         return self.workdir.endswith("-" + token[:8])
 
 
+class Allocation(NamedTuple):
+    """The nodes of one running job, of one element of an array, or of one component."""
+
+    job: int
+    """The number that the scheduler's commands take: an element of an array has its own."""
+    nodes: tuple[str, ...]
+    cluster: str = ""
+    """Of several that one controller knows; empty for its own."""
+
+
 @dataclass(frozen=True, slots=True)
 class SchedulerSettings:
     """What of the scheduler's own configuration the protocol depends on; Slurm's defaults."""
@@ -122,6 +132,17 @@ class Scheduler(Protocol):
     def cancel(self, jobs: Sequence[JobId], *, signal: str = "") -> Command:
         """Cancel, or with ``signal`` send it to the batch shell only. Its exit code proves
         nothing."""
+
+    def find_allocations(self, job: JobId) -> Command:
+        """Which nodes a job has now: one line for each of its components or elements."""
+
+    def parse_allocations(self, result: Result) -> tuple[Allocation, ...] | None:
+        """Those that run; None where the scheduler did not answer."""
+
+    def start_step(
+        self, allocation: Allocation, node: str, command: Command, *, tty: bool = False, name: str
+    ) -> Command:
+        """Run a command on a node of a running job, beside its ranks."""
 
     def test_only(self, entry: str, options: Sequence[str] = ()) -> Command:
         """Validate a script on the controller without submitting it."""

@@ -15,7 +15,7 @@ from typing import Literal
 from jobgen.model.observation import Observation
 from jobgen.model.record import JobId
 from jobgen.payload import localslurm
-from jobgen.scheduler import Attempt, OwnJob, SchedulerSettings, Tested
+from jobgen.scheduler import Allocation, Attempt, OwnJob, SchedulerSettings, Tested
 from jobgen.scheduler.slurm import SlurmScheduler
 from jobgen.shell import Command, Raw, Result, quote_expandable
 
@@ -81,6 +81,21 @@ class LocalScheduler:
     def cancel(self, jobs: Sequence[JobId], *, signal: str = "") -> Command:
         """scancel; with ``signal`` to the batch shell only."""
         return self._here(self.slurm.cancel(jobs, signal=signal))
+
+    def find_allocations(self, job: JobId) -> Command:
+        """squeue, for the nodes of a job."""
+        return self._here(self.slurm.find_allocations(job))
+
+    def parse_allocations(self, result: Result) -> tuple[Allocation, ...] | None:
+        """What it told."""
+        return self.slurm.parse_allocations(result)
+
+    def start_step(
+        self, allocation: Allocation, node: str, command: Command, *, tty: bool = False, name: str
+    ) -> Command:
+        """The command as it is: every node is this machine, and the terminal is here already."""
+        del allocation, node, tty, name
+        return command
 
     def test_only(self, entry: str, options: Sequence[str] = ()) -> Command:
         """``sbatch --test-only``."""

@@ -13,7 +13,7 @@ from typing import Literal
 
 from jobgen.model.observation import Observation, format_mark
 from jobgen.model.record import JobId
-from jobgen.scheduler import Attempt, OwnJob, SchedulerSettings, Tested
+from jobgen.scheduler import Allocation, Attempt, OwnJob, SchedulerSettings, Tested
 from jobgen.scheduler.refusals import is_definite
 from jobgen.scheduler.slurm_format import (
     COMMENT,
@@ -23,6 +23,7 @@ from jobgen.scheduler.slurm_format import (
     parse_printed_id,
     parse_seconds,
     parse_state,
+    split_nodes,
     split_rows,
 )
 from jobgen.shell import Command, Result
@@ -30,6 +31,7 @@ from jobgen.shell import Command, Result
 # id, state, reason, nodes, elapsed, left, start, working directory, comment, name
 QUERY = SEPARATOR.join(("%i", "%T", "%r", "%N", "%M", "%L", "%S", "%Z", "%k", "%j"))
 FIND = SEPARATOR.join(("%i", "%Z", "%k", "%j"))
+ALLOCATION = SEPARATOR.join(("%A", "%N"))
 LIVE = SEPARATOR.join(("%T", "%Z", "%k"))
 HISTORY = "JobID,State,Reason,NodeList,ElapsedRaw,ExitCode,Start,WorkDir,Comment,JobName"
 FIND_PAST = "JobID,WorkDir,Comment,JobName"
@@ -140,6 +142,33 @@ class SlurmScheduler:
         extra = ("--batch", f"--signal={signal}") if signal else ()
         bare = (str(JobId(job.job, job.task, job.component)) for job in jobs)
         return Command(("scancel", *_on(jobs), *extra, *bare))
+
+    def find_allocations(self, job: JobId) -> Command:
+        """squeue, with the number that an element of an array has of its own."""
+        bare = str(job._replace(cluster=""))
+        words = ("--noheader", "--states=running", f"--jobs={bare}", f"--format={ALLOCATION}")
+        return Command(("squeue", *_on((job,)), *words))
+
+    def parse_allocations(self, result: Result) -> tuple[Allocation, ...] | None:
+        """The rows that name nodes."""
+        if result.code != 0:
+            return () if "Invalid job id specified" in result.error_text else None
+        rows = split_rows(result.text, 2)
+        return tuple(
+            Allocation(int(job), split_nodes(nodes))
+            for job, nodes in ((row[0].strip(), clean_field(row[1])) for row in rows)
+            if re.fullmatch(r"\d{1,10}", job, re.ASCII) and nodes
+        )
+
+    def start_step(
+        self, allocation: Allocation, node: str, command: Command, *, tty: bool = False, name: str
+    ) -> Command:
+        """srun into the allocation: it shares the CPUs and GPUs of the job with the ranks."""
+        on = (f"--clusters={allocation.cluster}",) if allocation.cluster else ()
+        where = (f"--jobid={allocation.job}", f"--nodelist={node}", "--nodes=1", "--ntasks=1")
+        how = ("--overlap", "--cpu-bind=none", "--mpi=none", f"--job-name={name}")
+        pty = ("--pty",) if tty else ()
+        return Command(("srun", *on, *where, *how, *pty, *command.words))
 
     def test_only(self, entry: str, options: Sequence[str] = ()) -> Command:
         """``sbatch --test-only``."""

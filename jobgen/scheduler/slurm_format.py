@@ -41,6 +41,7 @@ _CODES: dict[str, str] = {
 _OURS = ("PLANNED", "SUBMITTING", "REJECTED", "LOST", "UNKNOWN")
 # 123, 123_4, 123_[5-9%2], 123+1
 _ROW_ID = re.compile(r"(\d{1,18})(?:_(?:(\d{1,9})|\[[0-9,:%.-]*\]?)|\+(\d{1,6}))?")
+_NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,253}", re.ASCII)
 _PRINTED = re.compile(r"\d{1,18}(?:;[A-Za-z0-9_.-]+)?")
 _DURATION = re.compile(r"(?:(\d{1,6})-)?(?:(\d{1,4}):)?(\d{1,4}):(\d{1,2})(?:\.\d+)?")
 
@@ -70,6 +71,17 @@ def parse_printed_id(out: str) -> JobId | None:
         if line.isascii() and _PRINTED.fullmatch(line.strip()):
             return JobId.parse(line.strip())
     return None
+
+
+def split_nodes(text: str) -> tuple[str, ...]:
+    """The names in a node list, ``n[1-2],m``; none where one could not be a host's name."""
+    from jobgen.payload.localslurm.hostlist import expand
+
+    try:
+        names = expand(text)
+    except ValueError:
+        return ()
+    return tuple(names) if all(map(_NODE.fullmatch, names)) else ()
 
 
 def parse_seconds(text: str) -> int | None:

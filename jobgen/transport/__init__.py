@@ -23,6 +23,25 @@ class Payload:
     chunks: Iterable[bytes]
 
 
+class ByteStream(Protocol):
+    """Bytes both ways; each direction ends on its own. Methods raise OSError once it is gone."""
+
+    def recv(self, count: int, /) -> bytes:
+        """At least one byte; empty at the end of what the other side sends."""
+
+    def sendall(self, data: bytes, /) -> None:
+        """Send all of it."""
+
+    def shutdown_write(self) -> None:
+        """End what this side sends."""
+
+    def close(self) -> None:
+        """End both directions; may be called twice."""
+
+    def describe_failure(self) -> str:
+        """Why it never came about, once it has ended; empty if it did."""
+
+
 class Transport(Protocol):
     """A connection that runs POSIX sh scripts on the machine that submits."""
 
@@ -46,6 +65,20 @@ class Transport(Protocol):
         part of ``Result.err``. With ``sink`` the output is handed over as it comes and
         ``Result.out`` is empty. Raises Unreachable when the connection is lost or the deadline
         (seconds, wall clock) passes: then nothing is known of what the script did.
+        """
+
+    def run_interactively(self, script: str, *, tty: bool) -> int:
+        """The exit code of a script that has this program's own standard streams.
+
+        With ``tty`` it has a terminal over there, as large as this one, to which every key goes.
+        Raises Unreachable where the connection is lost.
+        """
+
+    def open_stream(self, host: str, port: int) -> ByteStream:
+        """A connection from the machine that submits to a port of a host that it can reach.
+
+        Raises ConnectionError where that host refuses it, Unreachable where the connection to
+        the machine that submits is lost. May be called from several threads.
         """
 
     def close(self) -> None:

@@ -7,18 +7,22 @@ import contextlib
 import re
 import shutil
 import tempfile
+import threading
 from base64 import b64encode
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from jobgen.errors import Diagnostic, Unreachable
 from jobgen.model.record import Login
 from jobgen.shell import split_lines
+from jobgen.transport.interactive import build_remote_line, run_program
 from jobgen.transport.known_hosts import find_lines
 from jobgen.transport.pipes import PipeChannel
 from jobgen.transport.prompts import Terminal, strip_controls
 from jobgen.transport.protocol import BOOTSTRAP_READY, Session
 from jobgen.transport.route import Route, find_route, list_config_options
+from jobgen.transport.streams import ProgramStream
 
 _WITH_PERSON = 240.0
 """Seconds in which somebody finds a telephone and types a code."""
@@ -36,6 +40,10 @@ _OPTIONS = (
     "ServerAliveCountMax=3",
 )
 
+# each connection that is refused would leave a line in a pipe that nobody reads
+_MASTER = ("ControlMaster=yes", "ControlPersist=no", "LogLevel=ERROR")
+# Ctrl-C at the terminal is for jobgen; in a session of its own ssh could not ask there
+_SHIELD = ("/bin/sh", "-c", 'trap "" INT; exec "$@"', "sh")
 _GCM = "aes128-gcm@openssh.com,aes256-gcm@openssh.com"
 _CTR = "aes128-ctr,aes192-ctr,aes256-ctr"
 _DEFAULT_CIPHERS = (
@@ -121,20 +129,73 @@ class OpensshTransport(Session):
         _refuse_unchecked_jumps(target)
         self._pinned = _pinned(target, login.fingerprint) if login.fingerprint else None
         person = Terminal(say).there
-        words = _words(login, person, self._pinned, _prefer_ciphers(target.ciphers))
-        self._program = SshProgram(words, may_serve_others=target.control_master not in _OFF)
+        ciphers = _prefer_ciphers(target.ciphers)
+        self._words = partial(_list_words, login, self._pinned, ciphers, person=person)
+        self._shared = target.control_master not in _OFF
+        self._deadline = _WITH_PERSON if person else 3 * target.connect_timeout
+        self._master: _Master | None = None
+        self._opening = threading.Lock()
+        words = [*_SHIELD, *self._words(), "--", login.host, BOOTSTRAP_READY]
+        self._program = SshProgram(words, may_serve_others=self._shared)
         super().__init__(self._program, target.label)
+        self._host = login.host
         try:
-            self.await_ready(_WITH_PERSON if person else 3 * target.connect_timeout)
+            self.await_ready(self._deadline)
         except Unreachable as error:
             self.close()
             raise _explained(self._program, target) or error from None
 
+    def run_interactively(self, script: str, *, tty: bool) -> int:
+        """The exit code of a script that an ``ssh`` of its own runs."""
+        words = self._words("RequestTTY=force", "LogLevel=ERROR") if tty else self._words()
+        return run_program([*words, "--", self._host, build_remote_line(script)], patient=tty)
+
+    def open_stream(self, host: str, port: int) -> ProgramStream:
+        """A connection through the login host: an ``ssh -W`` that shares one login."""
+        shared = () if self._shared else (f"ControlPath={self._open_master()}", "ControlMaster=no")
+        # nobody can be asked for a password in the middle of a request
+        words = self._words("BatchMode=yes", *shared)
+        return ProgramStream([*words, "-W", f"{host}:{port}", "--", self._host])
+
+    def _open_master(self) -> Path:
+        with self._opening:
+            if self._master is None:
+                self._master = _Master(self._words, self._host, self._where, self._deadline)
+            return self._master.socket
+
     def close(self) -> None:
         """End the connection; may be called twice."""
         super().close()
+        if self._master:
+            self._master.close()
         if self._pinned:
             self._pinned.unlink(missing_ok=True)
+
+
+class _Master:
+    """A login that ssh programs share through a socket, where ssh_config makes none."""
+
+    def __init__(
+        self, build_words: Callable[..., list[str]], host: str, where: str, deadline: float
+    ) -> None:
+        # a socket's path has about 100 characters at the most
+        short = "/tmp" if len(tempfile.gettempdir()) > 60 else None  # noqa: S108
+        self._folder = tempfile.TemporaryDirectory(prefix="jobgen-ssh-", dir=short)
+        self.socket = Path(self._folder.name) / "s"
+        words = build_words(*_MASTER, f"ControlPath={self.socket}")
+        words = [*_SHIELD, *words, "--", host, BOOTSTRAP_READY]
+        # at our end, however it comes, its standard input ends and with it the session
+        self._session = Session(SshProgram(words, may_serve_others=False), where)
+        try:
+            self._session.await_ready(deadline)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """End it, with what it carries."""
+        self._session.close()
+        self._folder.cleanup()
 
 
 def _prefer_ciphers(ciphers: str) -> tuple[str, ...]:
@@ -146,21 +207,21 @@ def _prefer_ciphers(ciphers: str) -> tuple[str, ...]:
     return (f"Ciphers={','.join(first)}",)
 
 
-def _words(
-    login: Login, person: bool, pinned: Path | None, ciphers: tuple[str, ...] = ()
+def _list_words(
+    login: Login, pinned: Path | None, ciphers: Sequence[str], *first: str, person: bool
 ) -> list[str]:
-    # Ctrl-C at the terminal is for jobgen; in a session of its own ssh could not ask there
-    words = ["/bin/sh", "-c", 'trap "" INT; exec "$@"', "sh", "ssh", *list_config_options()]
-    options = [*_OPTIONS, *ciphers]
+    """An ssh without its host and command; of an option that comes twice the ``first`` wins."""
+    options = [*first, *_OPTIONS, *ciphers]
     if not person:
         options.append("BatchMode=yes")
     if pinned:
         options += [f'UserKnownHostsFile="{pinned}"', "GlobalKnownHostsFile=none"]
         options.append("UpdateHostKeys=no")
+    words = ["ssh", *list_config_options()]
     words += [word for option in options for word in ("-o", option)]
     words += ["-l", login.user] if login.user else []
     words += ["-p", str(login.port)] if login.port else []
-    return [*words, "--", login.host, BOOTSTRAP_READY]
+    return words
 
 
 def _refuse_unchecked_jumps(target: Route) -> None:

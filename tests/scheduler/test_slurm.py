@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from jobgen.model.observation import Observation, format_mark
 from jobgen.model.record import JobId, JobState
-from jobgen.scheduler import Attempt, merge_observations
+from jobgen.scheduler import Allocation, Attempt, merge_observations
 from jobgen.scheduler.reasons import explain_pending, explain_reason
 from jobgen.scheduler.slurm import HISTORY, QUERY, SlurmScheduler
-from jobgen.scheduler.slurm_format import SEPARATOR, parse_seconds, parse_state
+from jobgen.scheduler.slurm_format import SEPARATOR, parse_seconds, parse_state, split_nodes
 from jobgen.shell import Command, Result
 
 SLURM = SlurmScheduler()
@@ -219,3 +219,35 @@ def test_any_reason_has_words(reason: str) -> None:
 def test_a_validation_runs_the_same_script() -> None:
     told = SLURM.test_only("j.sbatch", ["--nodes=2"])
     assert told == Command.of("sbatch", "--test-only", "--nodes=2", "j.sbatch")
+
+
+def test_a_step_joins_a_running_job_on_one_of_its_nodes() -> None:
+    allocation = Allocation(8123, ("n1", "n2"))
+    words = SLURM.start_step(allocation, "n2", Command.of("ls", "a b"), tty=True, name="look").words
+    assert words[0] == "srun"
+    assert {"--jobid=8123", "--nodelist=n2", "--overlap", "--pty", "--job-name=look"} <= {*words}
+    assert words[-2:] == ("ls", "a b")
+    plain = SLURM.start_step(allocation, "n2", Command.of("ls"), name="look").words
+    assert "--pty" not in plain
+
+
+def test_an_element_of_an_array_has_a_number_of_its_own() -> None:
+    asked = SLURM.find_allocations(JobId(8123, task=4, cluster="alpha")).words
+    assert {"--jobs=8123_4", "--clusters=alpha"} <= {*asked}
+    told = Result(0, f"CLUSTER: alpha\n8127{SEPARATOR}n[1-2],m7\n8128{SEPARATOR}\n".encode())
+    assert SLURM.parse_allocations(told) == (Allocation(8127, ("n1", "n2", "m7")),)
+
+
+def test_a_job_that_is_gone_has_no_allocation_and_silence_is_told_from_it() -> None:
+    gone = Result(1, err=b"slurm_load_jobs error: Invalid job id specified\n")
+    assert SLURM.parse_allocations(gone) == ()
+    assert SLURM.parse_allocations(Result(1, err=b"Unable to contact slurm controller")) is None
+
+
+@pytest.mark.parametrize("nodes", ["-oProxyCommand=x", "n1;id", "n[1-", "n1 n2", "n[1-999999999]"])
+def test_what_is_no_node_list_names_no_node(nodes: str) -> None:
+    assert split_nodes(nodes) == ()
+    assert SLURM.parse_allocations(Result(0, f"7{SEPARATOR}{nodes}\n".encode())) in (
+        (),
+        (Allocation(7, ()),),
+    )

@@ -139,6 +139,12 @@ class Link:
             self.why = f"no data for {SILENCE:g} s"
             self.cut()
 
+    def explain_loss(self, where: str) -> Unreachable:
+        """The error for a connection that broke after the login."""
+        reason = self.why or str(self.transport.get_exception() or "")
+        message = f"{where}: connection lost" + (f": {reason}" if reason else "")
+        return Unreachable(Diagnostic("J409", message, hint="run the same command again"))
+
     def cut(self) -> None:
         """End it at once, from any thread."""
         self._ended.set()
