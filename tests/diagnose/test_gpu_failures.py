@@ -214,6 +214,8 @@ def test_processes_of_one_node_that_want_one_port_will_want_it_again() -> None:
 def test_what_may_have_another_cause_is_not_said_to_be_sure(line: str, certainty: str) -> None:
     head = ("Traceback (most recent call last):", '  File "train.py", line 3, in <module>')
     assert diagnose_failure(*head, line).certainty == certainty
+
+
 def test_the_one_rank_that_names_itself_is_that_of_the_traceback() -> None:
     cause = diagnose_failure(
         "Traceback (most recent call last):",

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.zoo.judge import LEAST, ZOO, compute_shares, judge_all, list_table
 from tests.zoo.cases import read_cases
-from tests.zoo.judge import LEAST, ZOO, compute_shares, judge, judge_all
+from tests.zoo.judge import LEAST, ZOO, compute_shares, judge, judge_all, list_table
 
 
 @pytest.mark.parametrize("name", ["recorded"])
@@ -21,6 +20,8 @@ def test_cause_rank_and_retry_of_recorded_failures_are_found(name: str) -> None:
 def test_the_documentation_shows_the_scores_of_today() -> None:
     page = (ZOO.parents[1] / "docs" / "howto" / "diagnose.md").read_text()
     assert [row for row in list_table() if row not in page] == []
+
+
 @pytest.mark.parametrize("name", ["hang-rank-0", "hang-rank-3", "slow-rank", "stopped-rank"])
 def test_the_last_line_of_a_recorded_rank_that_did_not_join_is_shown(name: str) -> None:
     found = judge(next(case for case in read_cases(ZOO / "recorded") if case.name == name)).found
