@@ -41,7 +41,7 @@ def conclude(
 
 _PROGRESS = re.compile(
     r"\b(?:step|iter|iteration|epoch)\b\W{0,3}\d++(?!\(factor)|\bloss\b\W{1,3}\d"
-    r"|\d+%\|[^|]*\| *[1-9]|\b(?:it|tok(?:en)?s?|samples?)/s\b|s/it\b|SeqNum=\d{4}",
+    r"|\d+%\|[^|]*\| *[1-9]|\b(?:it|tok(?:en)?s?|samples?)/s\b|s/it\b|SeqNum=(?:[5-9]\d\d|\d{4})",
     re.IGNORECASE,
 )
 
