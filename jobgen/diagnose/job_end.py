@@ -28,9 +28,11 @@ _FORCED = frozenset(
 _EARLIER = 60.0
 """Seconds before the end of a job in which what its ranks report may follow from that end."""
 _OWN = re.compile(r"jobgen: (?P<who>[\w.-]+|rank \S+ on [\w.-]+): (?P<text>.*)")
-_SETUP = re.compile(r"setup failed: ")
-_SUMMARY = re.compile(r" (?:first|started), with exit code \d+$")
-"""What the batch script concludes from the ends of the ranks."""
+_SETUP = re.compile(r"(?:setup|before|finally) failed: ")
+_SUMMARY = re.compile(
+    r" (?:first|started), with exit code \d+$|^jobgen: preflight: \d+ of \d+ nodes "
+)
+"""What the batch script concludes from the ends of the ranks, or the preflight reports."""
 _RANKS = 4
 _LAST_ERROR = re.compile(r"(?:[\w./-]{1,40}: )?(?:fatal|error): ", re.IGNORECASE)
 _LAST = 3

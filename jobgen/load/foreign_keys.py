@@ -47,6 +47,7 @@ _JOB: Mapping[str, str] = {
     "setup: source VENV/bin/activate": "venv virtualenv python interpreter python_env",
     "setup: source PATH/bin/activate <ENV>": "conda conda_env",
     "setup": "prolog pre_run pre_command setup_commands requirements dependencies packages pip",
+    "finally": "epilog teardown cleanup post_run post_command after_script",
     "workdir": "working_dir working_directory chdir cwd code source project_dir",
     "after": "dependency depends_on needs depends dependencies_of",
     "labels": "tags annotations",

@@ -7,6 +7,7 @@ import re
 from jobgen.load.tree import Path, Tree, join_path
 from jobgen.shell.script_variables import switches_option
 
+_SHELL: tuple[Path, ...] = (("run",), ("setup",), ("before",), ("finally",))
 _ENV: tuple[Path, ...] = (("env",), ("nccl", "env"), ("network", "env"), ("defaults", "env"))
 
 
@@ -43,7 +44,7 @@ def _xtrace(tree: Tree) -> None:
     secrets = tree.get("secrets")
     if not secrets:
         return
-    for path in (("run",), ("setup",)):
+    for path in _SHELL:
         started = tree.read_shell(*path).started
         if any(switches_option(program.words, "x", "xtrace") for program in started):
             message = f"{path[0]}: set -x prints all commands to the log, including secrets"
@@ -51,7 +52,7 @@ def _xtrace(tree: Tree) -> None:
 
 
 def _submits(tree: Tree) -> None:
-    for path in (("run",), ("setup",)):
+    for path in _SHELL:
         shell = tree.read_shell(*path)
         comments = (re.match(r"#SBATCH\b", comment.text) for comment in shell.script.comments)
         if any(comments) or any(program.name == "sbatch" for program in shell.started):

@@ -38,7 +38,7 @@ _OF_RANKS = frozenset(
 
 def check_job(tree: Tree, cluster: ClusterProfile | None) -> None:
     """Check the shell text of a job; what the launcher decides, as far as the launcher is known."""
-    for top in (_RUN, ("setup",)):
+    for top in (_RUN, ("setup",), ("before",), ("finally",)):
         _check_text(tree, top)
     check_variables(tree)
     run = tree.read_shell(*_RUN)

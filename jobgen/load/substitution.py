@@ -37,7 +37,7 @@ _SHELLS = (
 )
 UNGIVEN = "J167"
 """The code of a required variable without a value."""
-_SHELL_FIELDS = {"run", "setup"}
+_SHELL_FIELDS = {"run", "setup", "before", "finally"}
 
 
 def carry_out(tree: Tree, sets: Sequence[str]) -> None:

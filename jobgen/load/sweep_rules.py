@@ -47,6 +47,8 @@ def check(tree: Tree) -> None:
 
 _NOT_PACKED: tuple[Path, ...] = (
     ("monitor",),
+    ("before",),
+    ("finally",),
     ("checkpoint", "signal"),
     ("checkpoint", "to"),
     ("checkpoint", "grace"),

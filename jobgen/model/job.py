@@ -159,6 +159,25 @@ class JobSpec(Form):
         ),
         example="source .venv/bin/activate",
     )
+    before: tuple[str, ...] = key(
+        LINES,
+        default=(),
+        doc=(
+            "Commands that run once per start, on the first node, before the program: after "
+            "setup, or outside the container. A failing one ends the job with its exit code."
+        ),
+        example="python prepare.py",
+    )
+    finally_: tuple[str, ...] = key(
+        LINES,
+        default=(),
+        doc=(
+            "Commands that run once on the first node when the job ends, also after a failure, "
+            "cancel or time limit, but not before a requeue. $JOBGEN_EXIT_CODE is the job's exit "
+            "code; a failing command changes it only if it is 0."
+        ),
+        example="cp -r out /archive",
+    )
     env: Mapping[str, str] = key(
         ENVIRONMENT,
         default={},

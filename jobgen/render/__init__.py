@@ -15,7 +15,7 @@ from jobgen import payload
 from jobgen.errors import Invalid, Place
 from jobgen.model.bundle import Bundle, BundleFile
 from jobgen.model.launchers import LAUNCHERS
-from jobgen.model.plan import ContainerPlan, NotifyPlan, Plan, Setting, StopPlan, TrackPlan
+from jobgen.model.plan import ContainerPlan, NotifyPlan, Plan, Setting, Step, StopPlan, TrackPlan
 from jobgen.model.sweep import list_names
 from jobgen.model.units import Walltime
 from jobgen.named_tuple import NamedTuple
@@ -68,7 +68,7 @@ def render(
 
     ``standalone`` leaves out what only a job that jobgen submitted needs: its token and claim.
     """
-    names = ["job.sbatch", "node.sh", "program.sh"]
+    names = ["job.sbatch", "node.sh", "program.sh", *(f"{step.name}.sh" for step in _once(plan))]
     if plan.container and plan.container.enter:
         names.append("container.sh")
     packed = plan.shape.packing is not None
@@ -161,11 +161,12 @@ def _view(plan: Plan, *, standalone: bool) -> dict[str, object]:
     marked = marked or bool(plan.secrets or plan.notify or shape.packing)
     launch = next(step for step in plan.steps if step.name == "launch")
     program = next(step for step in plan.steps if step.name == "program")
-    before = [step for step in plan.steps if step.scope == "once" and step is not launch]
+    once = {step.name: step for step in _once(plan)}
+    before = [s for s in plan.steps if s.scope == "once" and s not in (launch, *once.values())]
     container = plan.container or ContainerPlan("pyxis", "")
     elastic = shape.min_nodes is not None
     nodes = f"{shape.min_nodes} to {shape.nodes}" if elastic else str(shape.nodes)
-    why = ' ${why:+"why=$why"}' if plan.preflight or stop else ""
+    why = ' ${why:+"why=$why"}' if plan.preflight or stop or once else ""
     arrays = plan.elements and not shape.packing
     claim = Raw('"state/0/claim${3:+.$3}"' if arrays else "state/0/claim")
     remove_caches = _lines(plan.caches.remove if plan.caches else ())
@@ -174,7 +175,7 @@ def _view(plan: Plan, *, standalone: bool) -> dict[str, object]:
         "title": format_comment(_title(plan)),
         "submitted": not standalone,
         "exit_marker": marked,
-        "has_end": marked or bool(plan.secrets) or bool(plan.caches and plan.caches.remove),
+        "has_end": marked or bool(once or (plan.caches and plan.caches.remove)),
         "name": plan.name,
         "directives": () if shape.packing else list_directives(plan),
         "packed": view_packed(plan, remove_caches),
@@ -241,6 +242,7 @@ def _view(plan: Plan, *, standalone: bool) -> dict[str, object]:
         "unless_over": Raw(unless_over),
         "purpose": Raw(_PURPOSE[launch.scope]),
         "cwd": Raw(_cwd(plan.container)),
+        **_view_once(plan, once),
         "setup": [*format_site_setup(plan.site_setup, plan.precedence), *format_setup(plan.setup)],
         "setup_outside": format_site_setup(container.setup, plan.precedence),
         "launch": Raw(launch.text),
@@ -251,6 +253,29 @@ def _view(plan: Plan, *, standalone: bool) -> dict[str, object]:
         "why_enter": format_comment(container.why),
         "enter": _lines(container.enter),
     }
+
+
+def _once(plan: Plan) -> list[Step]:
+    """What runs once on the first node beside the program."""
+    return [step for step in plan.steps if step.name in ("before", "finally")]
+
+
+def _view_once(plan: Plan, once: Mapping[str, Step]) -> dict[str, object]:
+    """``before`` and ``finally``, which are no part of a container but have its setup outside."""
+    site = plan.container.setup if plan.container else plan.site_setup
+    setup = [*format_site_setup(site, plan.precedence)]
+    view: dict[str, object] = {
+        "has_once": bool(once),
+        "setup_once": setup if plan.container else [*setup, *format_setup(plan.setup)],
+    }
+    for name in ("before", "finally"):
+        step = once.get(name)
+        view[f"{name}_once"] = step and {
+            "commands": Raw(step.text),
+            "place": format_comment(str(step.place)),
+            "failed": Raw(f'"{name} failed: $BASH_COMMAND"'),
+        }
+    return view
 
 
 def _view_notify(notify: NotifyPlan) -> dict[str, object]:

@@ -258,10 +258,18 @@ def _software(inside: ContainerPlan | None, setup: tuple[Setting, ...]) -> cache
 def _steps(
     look: Inputs, runs: program.Program, args: tuple[Word, ...], starts: Launch
 ) -> tuple[Step, ...]:
-    """What happens, in order; the training program is the last."""
+    """What happens, in order."""
     text = program.append_args(runs, args)
     step = Step("program", "rank", text, place=look.cite_job("run"))
-    return (*starts.before, starts.node, step)
+    before = _list_once(look, "before", look.job.before, "once per start, before the program")
+    last = _list_once(look, "finally", look.job.finally_, "once, when the job ends")
+    return (*before, *starts.before, starts.node, step, *last)
+
+
+def _list_once(look: Inputs, key: str, lines: tuple[str, ...], why: str) -> tuple[Step, ...]:
+    """Commands of the first node alone."""
+    text = "\n".join(lines)
+    return (Step(key, "once", text, why=why, place=look.cite_job(key)),) if text.strip() else ()
 
 
 def _outputs(look: Inputs, tracked: TrackPlan | None) -> tuple[str, ...]:
