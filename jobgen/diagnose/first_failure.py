@@ -30,6 +30,8 @@ from jobgen.named_tuple import NamedTuple
 
 _APART = 5.0
 """Seconds between two ends from which the clocks of nodes cannot have changed their order."""
+_TOGETHER = 3.0
+"""Seconds within which ranks are killed for one reason; launchers give the others more time."""
 _RANKS = 4
 """Ranks that are named as those that may have hung."""
 
@@ -215,7 +217,12 @@ def _count_unknown(alike: Sequence[Clue]) -> int:
 
 def _count_alike_ends(chosen: Suspect, case: Case) -> tuple[int, bool]:
     """How many ranks ended by the signal that ended ``chosen``, and whether all did."""
-    alike = [each for each in case.suspects if each.seen is None and each.signal == chosen.signal]
+    alike = [
+        each
+        for each in case.suspects
+        if each.seen is None and each.signal == chosen.signal
+        and abs((each.time or 0.0) - (chosen.time or 0.0)) < _TOGETHER
+    ]  # fmt: skip
     every = chosen.signal != 0 and len(alike) > 1 and len(alike) == len(case.suspects)
     if every and not _has_first_of_terminated(case.endings):
         return len(alike), True

@@ -117,3 +117,10 @@ TEXTS = st.text(alphabet=st.sampled_from('T \n\t\r\x1b[]:E"aW=-'), max_size=60) 
 def test_any_text_has_a_cause_and_raises_nothing(text: str, code: int, signal: int) -> None:
     cause = cause_of(end(0, 1.0, code, signal), r0=text, job=text)
     assert not [line for line in (cause.text, *cause.lines) if "\x1b" in line or "\n" in line]
+
+
+def test_ranks_killed_seconds_after_the_first_do_not_report_the_same() -> None:
+    together = cause_of(end(1, 2.0, 137, 9), end(0, 2.1, 137, 9))
+    assert together.all_ranks
+    later = cause_of(end(1, 2.0, 137, 9), end(0, 7.0, 137, 9))
+    assert (later.all_ranks, later.rank) == (False, 1)
