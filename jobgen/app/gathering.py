@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from jobgen.model.cluster import ClusterProfile
     from jobgen.model.job import JobSpec
     from jobgen.model.loaded import Loaded
+    from jobgen.model.loaded import Path as KeyPath
+    from jobgen.model.steps import JobStep
     from jobgen.upload import Manifest
 
 
@@ -109,19 +111,24 @@ def _read_files(facts: Facts, spec: Loaded[JobSpec], manifest: Manifest) -> Fact
 
 def _is_judged(job: JobSpec) -> bool:
     """Whether a check looks into the program."""
-    return bool(job.train or job.launcher.config) or "--deepspeed" in job.run
+    programs = job.list_programs()
+    trained = job.launcher.config or any(each.train for each in programs)
+    named = any(each.launcher and each.launcher.config for each in programs)
+    return bool(trained) or named or any("--deepspeed" in each.run for each in programs)
 
 
 def _read_inner(job: JobSpec, workdir: Path, texts: Mapping[str, bytes]) -> dict[str, bytes]:
     """The DeepSpeed configuration that the launcher's own configuration names, if it is there."""
-    if job.launcher.config is None:
-        return {}
-    from jobgen.launch.accelerate import name_deepspeed_file
+    launchers = (job.launcher, *(each.launcher for each in job.list_programs()))
+    configs = [launcher.config for launcher in launchers if launcher]
+    found: dict[str, bytes] = {}
+    for config in filter(None, configs):
+        from jobgen.launch.accelerate import name_deepspeed_file
 
-    name = name_deepspeed_file(texts.get(job.launcher.config, b""))
-    with suppress(OSError):
-        return {name: _read_inside(workdir, name)} if name else {}
-    return {}
+        name = name_deepspeed_file(texts.get(config, b""))
+        with suppress(OSError):
+            found |= {name: _read_inside(workdir, name)} if name else {}
+    return found
 
 
 def _read_inside(workdir: Path, name: str) -> bytes:
@@ -134,8 +141,10 @@ def _read_inside(workdir: Path, name: str) -> bytes:
 
 def _without_files(spec: Loaded[JobSpec]) -> Loaded[JobSpec]:
     """The job without what it takes from files: nothing can be decided from those."""
-    named = {path[0] for path, _ in _named(spec.value)}
-    return spec._replace(value=spec.value.replace(train=None)) if "train" in named else spec
+    if not any("train" in path for path, _ in _named(spec.value)):
+        return spec
+    steps = tuple(step.replace(train=None) for step in spec.value.steps)
+    return spec._replace(value=spec.value.replace(train=None, steps=steps))
 
 
 def _workdir(world: World, spec: Loaded[JobSpec], base: Path) -> Path:
@@ -159,19 +168,26 @@ def _place_of_workdir(spec: Loaded[JobSpec]) -> Place:
     return spec.find_place(*path) if path in spec.places else spec.find_place("workdir")
 
 
-def _named(job: JobSpec) -> Iterator[tuple[tuple[str, ...], str]]:
+def _named(job: JobSpec) -> Iterator[tuple[KeyPath, str]]:
     """Files of the working directory that the plan reads: key of job.yaml, and path."""
+    yield from _list_files(job, ())
+    for index, step in enumerate(job.steps):
+        yield from _list_files(step, ("steps", index))
+
+
+def _list_files(job: JobSpec | JobStep, above: KeyPath) -> Iterator[tuple[KeyPath, str]]:
+    """The files that one program's keys name."""
     train = job.train
-    if job.launcher.config:
-        yield ("launcher", "config"), job.launcher.config
+    if job.launcher and job.launcher.config:
+        yield (*above, "launcher", "config"), job.launcher.config
     if train and isinstance(train.model, str) and train.model.endswith(".json"):
-        yield ("train", "model"), train.model
+        yield (*above, "train", "model"), train.model
     if train and train.config:
-        yield ("train", "config"), train.config
+        yield (*above, "train", "config"), train.config
 
 
-def _unread(spec: Loaded[JobSpec], name: str, path: tuple[str, ...], error: OSError) -> Diagnostic:
-    message = f"{'.'.join(path)} '{name}' cannot be read: {error.strerror}"
+def _unread(spec: Loaded[JobSpec], name: str, path: KeyPath, error: OSError) -> Diagnostic:
+    message = f"{'.'.join(map(str, path))} '{name}' cannot be read: {error.strerror}"
     return Diagnostic("J181", message, spec.find_place(*path), "it is relative to the workdir")
 
 

@@ -290,6 +290,8 @@ def _list_records(marks: Markers) -> Submission:
         records["preflight"] = [list(row) for row in marks.unfit]
     if marks.failures:
         records["failures"] = [list(row) for row in marks.failures]
+    if marks.steps:
+        records["steps"] = [list(row) for row in marks.steps]
     if marks.silences:
         records["silences"] = [list(row) for row in marks.silences]
     return records

@@ -13,6 +13,7 @@ from jobgen.shell.programs import read_started
 if TYPE_CHECKING:
     from jobgen.model.job import JobSpec
     from jobgen.model.loaded import Loaded
+    from jobgen.shell.started_program import StartedProgram
     from jobgen.upload import Manifest
 
 MOST_FILES = 200
@@ -50,12 +51,18 @@ def _named(spec: Loaded[JobSpec]) -> Iterator[str]:
     """Paths that words of ``run:`` may be."""
     folders = {"", *(program.folder or "" for program, _ in spec.programs)}
     for folder in sorted(folders):
-        for started in read_started(spec.value.run):
+        for started in _list_started(spec.value):
             for word in (*started.assignments, *started.words):
                 yield from _paths(folder, word.text.rpartition("=")[2])
         for program, _ in spec.programs:
             yield from _paths(folder, program.script)
             yield from _modules(folder, program.module)
+
+
+def _list_started(job: JobSpec) -> Iterator[StartedProgram]:
+    """All that ``run``, or that of each step, starts."""
+    for each in job.list_programs():
+        yield from read_started(each.run)
 
 
 def _paths(folder: str, name: str) -> Iterator[str]:

@@ -52,6 +52,7 @@ class LogsOptions(NamedTuple):
     since: float | None
     timestamps: bool
     files: tuple[str, ...]
+    steps: tuple[str, ...] = ()
     tasks: frozenset[str] | None = None
     """The elements that are meant; None for all."""
 
@@ -88,6 +89,15 @@ def check_ranks(options: LogsOptions, record: RunRecord) -> None:
         raise Usage(f"rank {beyond[0]}: {record.alias} has {known}")
 
 
+def check_steps(options: LogsOptions, record: RunRecord) -> None:
+    """Raise Usage where a step was asked for that the job does not have."""
+    known = record.steps
+    unknown = [name for name in options.steps if name not in known]
+    if unknown:
+        hint = f"its steps: {', '.join(known)}" if known else "it has one program, and no steps"
+        raise Usage(f"step {unknown[0]}: {record.alias} has no such step", hint=defuse(hint))
+
+
 def select_lines(call: Call, options: LogsOptions, record: RunRecord) -> View:
     """The lines that the options of ``logs`` ask for."""
     from jobgen.follow import View
@@ -106,6 +116,7 @@ def select_lines(call: Call, options: LogsOptions, record: RunRecord) -> View:
         colour=call.flags.color == "always",
         raw=options.raw,
         files=options.files,
+        steps=options.steps,
         since=options.since,
         timestamps=options.timestamps,
         fold=_folds(call, options),
@@ -153,6 +164,7 @@ def show_logs(call: Call, ref: str, options: LogsOptions) -> int:
     check_options(options)
     record, options = read_elements(call, ref, options)
     check_ranks(options, record)
+    check_steps(options, record)
     ref = record.alias  # a name or @last may mean a newer run later
     view, prefixed = select_lines(call, options, record), not (options.no_prefix or options.raw)
     _announce(call, view, record)

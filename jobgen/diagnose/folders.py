@@ -7,10 +7,12 @@ from collections.abc import Iterable, Sequence
 
 from jobgen.diagnose.evidence import Evidence, read_record
 from jobgen.diagnose.log_lines import LogText
-from jobgen.model.events import read_events
+from jobgen.model.events import find_newest_step, read_events
 
 _EVENTS = re.compile(r"(?:.*/)?state/(?P<task>\d+)/events/(?P<restart>\d+)\.[^/]+")
-_LOGS = re.compile(r"(?:.*/)?logs/(?P<task>\d+)/(?P<restart>\d+)/[^/]+")
+_LOGS = re.compile(
+    r"(?:.*/)?logs/(?P<task>\d+)/(?P<restart>\d+)/(?:(?P<step>[A-Za-z][\w-]*)/)?[^/]+"
+)
 _RUN = re.compile(r"(?:.*/)?(?:state|bundle|submit)/|(?:.*/)?(?:MANIFEST\.sha256|TOKEN|run\.json)$")
 """Files of a run directory that are no logs."""
 _NOT_LOGS = re.compile(
@@ -72,6 +74,10 @@ def build_evidence(texts: Iterable[LogText], state: str = "") -> Evidence:
         elif (match := _LOGS.fullmatch(piece.path)) is None or _is_of(match, task, restart):
             logs.append(piece)
     rows = read_events("".join(events))
+    step = find_newest_step(rows)
+    if step:  # the steps before have succeeded
+        rows = tuple(row for row in rows if row.fields.get("step", "") == step)
+        logs = [piece for piece in logs if _find_step(piece.path) in ("", step)]
     return read_record(rows)._replace(
         state=state or _read_state(scheduler),
         logs=tuple(logs),
@@ -91,6 +97,12 @@ def _find_newest(paths: Sequence[str]) -> tuple[int, int]:
             starts[task] = max(starts.get(task, 0), restart)
     task = min(starts, default=0)
     return task, starts.get(task, 0)
+
+
+def _find_step(path: str) -> str:
+    """The step that a log belongs to; empty if it is none of a step's."""
+    match = _LOGS.fullmatch(path)
+    return (match["step"] or "") if match else ""
 
 
 def _is_of(match: re.Match[str], task: int, restart: int) -> bool:

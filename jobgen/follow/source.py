@@ -10,7 +10,9 @@ Stream = Literal["out", "err", "job"]
 
 _RANK = re.compile(r"(?P<node>[A-Za-z0-9._-]{1,255})\.(?P<rank>\d{1,7})\.(?P<stream>out|err)", re.A)
 _JOB = re.compile(r"job-\d{1,18}(?:_(?P<index>\d{1,9})(?:\+(?P<offset>\d{1,9}))?)?\.out", re.A)
-_PLACE = re.compile(r"(?:.*/)?(?P<task>\d{1,9})/(?P<restart>\d{1,6})/", re.A)
+_PLACE = re.compile(
+    r"(?:.*/)?(?P<task>\d{1,9})/(?P<restart>\d{1,6})/(?:(?P<step>[A-Za-z][\w-]{0,31})/)?", re.A
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +25,8 @@ class LogSource:
     task: str = "0"
     """The array task; ``0`` where the job is no array."""
     restart: int = 0
+    step: str = ""
+    """The step whose program wrote it; empty where the job has one program."""
 
     @property
     def order(self) -> tuple[int, int, str, int]:
@@ -36,10 +40,12 @@ class LogSource:
 
 
 def parse_source(path: str) -> LogSource | None:
-    """The source of ``…/<task>/<restart>/<node>.<rank>.out|err`` or ``job-<id>.out``, else None.
+    """The source of ``…/<task>/<restart>/[<step>/]<node>.<rank>.out|err`` or ``job-<id>.out``.
 
     >>> parse_source("logs/0/1/n01.12.err")
-    LogSource(node='n01', rank=12, stream='err', task='0', restart=1)
+    LogSource(node='n01', rank=12, stream='err', task='0', restart=1, step='')
+    >>> parse_source("logs/0/1/eval/n01.12.err").step
+    'eval'
     >>> parse_source("logs/job-811.out").stream
     'job'
     >>> parse_source("logs/job-811_3+1000.out").task  # of the array that begins with element 1000
@@ -55,4 +61,5 @@ def parse_source(path: str) -> LogSource | None:
     stream: Stream = "err" if found["stream"] == "err" else "out"
     place = _PLACE.fullmatch(folder + slash)
     task, restart = (place["task"], int(place["restart"])) if place else ("0", 0)
-    return LogSource(found["node"], int(found["rank"]), stream, task, restart)
+    step = (place["step"] or "") if place else ""
+    return LogSource(found["node"], int(found["rank"]), stream, task, restart, step)

@@ -57,6 +57,8 @@ class View:
     tasks: frozenset[str] | None = None
     """Elements of an array; None for all."""
     restart: int | None = None
+    steps: tuple[str, ...] = ()
+    """Names of steps; empty for all."""
     collapse: bool = True
     window: float = 0.25
     """Seconds in which equal lines of several ranks become one."""
@@ -80,7 +82,9 @@ class View:
     def narrowed(self) -> bool:
         """Whether some files are left out."""
         chosen = (self.ranks, self.tasks, self.restart)
-        more = self.nodes or self.files or self.since is not None or self.stream != "all"
+        more = (
+            self.nodes or self.files or self.steps or self.since is not None or self.stream != "all"
+        )
         return bool(more) or any(x is not None for x in chosen)
 
     def wants(self, path: str) -> bool:
@@ -106,13 +110,15 @@ class View:
         if self.tasks is not None and source.task not in self.tasks:
             return False
         if source.rank is None:
-            return self.ranks is None and not self.nodes and self.stream != "err"
+            narrow = self.nodes or self.steps
+            return self.ranks is None and not narrow and self.stream != "err"
         return (
             self.restart in (None, source.restart)
             and self.stream in ("all", source.stream)
             and (self.ranks is None or any(source.rank in span for span in self.ranks))
             and (not self.brief or source.rank == 0 or source.stream == "err")
             and (not self.nodes or _named(source.node, self.nodes))
+            and (not self.steps or source.step in self.steps)
         )
 
 

@@ -15,6 +15,7 @@ from jobgen.load import (
     lint_rules,
     run_rules,
     sbatch_options,
+    step_rules,
     substitution,
     sweep_rules,
     variants,
@@ -190,6 +191,7 @@ def _job(
     spec = _formed(tree, JobSpec)
     job_rules.check(tree)
     sweep_rules.check(tree)
+    step_rules.check(tree)
     run_rules.check_job(tree, cluster)
     if spec is not None and spec.train is not None:
         from jobgen.load import train_rules
@@ -243,6 +245,7 @@ def _read(tree: Tree, value: F | None) -> Read[F]:
         tuple(tree.variables),
         tuple(tree.programs),
         tuple(tree.scripts),
+        tuple(tree.by_step),
         tree.above,
     )
     return Read(loaded, problems, notes)

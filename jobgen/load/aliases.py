@@ -11,7 +11,7 @@ Path = tuple[str | int, ...]
 
 # Keys of job.yaml that later versions bring, and what to do today.
 LATER: Mapping[tuple[str, ...], str] = {
-    ("steps",): "after: [JOB], in one job file for each step",
+    ("groups",): "after: [JOB], in one job file for each program",
 }
 
 # Keys of ssh that are refused on purpose, each with its why.
@@ -83,7 +83,7 @@ def find_section(word: str, top: type[Form]) -> str:
 
 
 def get_form(key: Key) -> type[Form] | None:
-    """The form that a key's value is; None where it is none."""
+    """The form that a key's value is, or each item of it; None where it is none."""
     schema = key.check.schema
-    options = [schema, *schema.get("anyOf", ())]
+    options = [schema, *schema.get("anyOf", ()), schema.get("items", {})]
     return next((s["form"] for s in options if isinstance(s.get("form"), type)), None)

@@ -33,9 +33,9 @@ _LAUNCHERS = {
 }
 _SCRIPTS = (
     "HOSTS|_|after|alive|all_caches|before|begun|bundle|caches|claim|code|converted|count|cpus|early|echoes|ends?"
-    "|events|expect|files|findings|finished|first|gpus?|grace_over|id|index|jobgen_env|left|log|mine|minors"
+    "|events|expect|files|findings|finished|first|gpus?|grace_over|id|index|jobgen_env|left|logs?|mine|minors"
     "|monitor|monitored|name|node|notices|old|pids?|program|rank|rc|record|recorder|recording|reporter"
-    "|signals|silence|since|sizes|src|steps|stream|sum|task|track_id|unfit|value|visible|webhook|who|why|words"
+    "|signals|silence|since|sizes|src|step_index|step_nodes|steps|stream|sum|task|track_id|unfinished|unfit|value|visible|webhook|who|why|words"
 )
 """Variables that job.sbatch, node.sh and rank.sh set for themselves."""
 # Compiled when a file has an environment.
@@ -54,7 +54,7 @@ def check(tree: Tree) -> None:
     """Say what is wrong with the variables of a file, and with secrets anywhere in it."""
     from jobgen.data.secret_rules import has_token
 
-    for path in _PLACES:
+    for path in (*_PLACES, *((*step, "env") for step in tree.list_steps())):
         for name, value in list(tree.get_table(*path).items()):
             check_name(tree, (*path, name), name)
             _inline(tree, (*path, name), name, value)
@@ -129,10 +129,12 @@ def _leaked(tree: Tree, path: Path, message: str) -> None:
 
 
 def _twice(tree: Tree) -> None:
+    tables: list[Path] = [("env",), *((*step, "env") for step in tree.list_steps())]
     for name in list_secrets(tree):
-        if name in tree.get_table("env"):
-            message = f"'{name}' is listed under secrets and env"
-            tree.contradict(message, [("secrets",), ("env", name)], "keep one of the two")
+        for table in tables:
+            if name in tree.get_table(*table):
+                message = f"'{name}' is listed under secrets and {join_path(table)}"
+                tree.contradict(message, [("secrets",), (*table, name)], "keep one of the two")
     for name in tree.get_table("nccl", "env"):
         if name in tree.get_table("env"):
             message = f"'{name}' is set under env and nccl.env"

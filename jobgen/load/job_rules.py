@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from jobgen.load.env_rules import list_secrets
-from jobgen.load.tree import Path, Tree
+from jobgen.load.tree import Path, Tree, join_path
 from jobgen.model.launchers import ALIASES, find_launchers, find_takers, get_facts
 from jobgen.model.notify import SECRET
 from jobgen.model.settings import Launcher
@@ -26,14 +26,16 @@ _OPTIONS = {
 def check(tree: Tree) -> None:
     """Say what is wrong with a job as a whole."""
     _launcher(tree)
+    for step in tree.list_steps():
+        _settings(tree, step)
     _checkpoint(tree)
     _options(tree)
     _notify(tree)
 
 
-def read_launcher(tree: Tree) -> str:
-    """The launcher that the job names; empty if it names none."""
-    name = tree.get_text("launcher", "type") or tree.get_text("launcher")
+def read_launcher(tree: Tree, above: Path = ()) -> str:
+    """The launcher that the job, or the step at this path, names; empty if it names none."""
+    name = tree.get_text(*above, "launcher", "type") or tree.get_text(*above, "launcher")
     return ALIASES.get(name, name)
 
 
@@ -77,14 +79,22 @@ def _notify(tree: Tree) -> None:
         tree.say("J138", message, ("notify", "on"), "add checkpoint: {grace: 5m}")
 
 
-def _launcher(tree: Tree) -> None:
-    settings, kind = tree.get_table("launcher"), read_launcher(tree)
-    facts = get_facts(kind)
+def _settings(tree: Tree, above: Path = ()) -> None:
+    """Say which settings of a launcher have no effect."""
+    top = (*above, "launcher")
+    settings, kind = tree.get_table(*top), read_launcher(tree, above)
     for name in Launcher.keys:
         takers = find_takers(name) if name != "args" else []  # resolve checks args (J215)
-        if name in settings and kind and takers and name not in facts.settings:
-            message = f"launcher.{name} has no effect with {kind}, only with {' and '.join(takers)}"
-            tree.contradict(message, [("launcher", "type"), ("launcher", name)], "remove it")
+        if name in settings and kind and takers and name not in get_facts(kind).settings:
+            message = f"{join_path((*top, name))} has no effect with {kind}, only with "
+            message += " and ".join(takers)
+            tree.contradict(message, [(*top, "type"), (*top, name)], "remove it")
+
+
+def _launcher(tree: Tree) -> None:
+    _settings(tree)
+    kind = read_launcher(tree)
+    facts = get_facts(kind)
     span = re.fullmatch(r"(\d{1,6}):(\d{1,6})", tree.get_text("nodes"))
     if span is None:
         _restarts(tree)

@@ -100,7 +100,7 @@ def _speak(tree: Tree, found: list[tuple[Path, Assignment]], context: Context) -
 
 
 def _tables(tree: Tree) -> Iterator[tuple[Path, Assignment]]:
-    for path in _TABLES:
+    for path in (*_TABLES, *((*step, "env") for step in tree.list_steps())):
         for name, given in tree.get_table(*path).items():
             if not is_judged(name) or name in _REFUSED:
                 continue
@@ -118,7 +118,7 @@ def _plain(given: Any) -> str | None:
 
 
 def _texts(tree: Tree) -> Iterator[tuple[Path, Assignment]]:
-    for top in _TEXTS:
+    for top in (*_TEXTS, *((*step, "run") for step in tree.list_steps())):
         shell = tree.read_shell(*top)
         for export in list_exports(shell.started):
             if is_judged(export.name):

@@ -57,7 +57,7 @@ def _list_form(file: str, form: type[Form], above: tuple[str, ...]) -> Iterator[
             _find_example(key, path),
             inner is not None,
         )
-        if inner is not None:
+        if inner is not None and key.check.schema.get("type") != "array":
             yield from _list_form(file, inner, path)
 
 

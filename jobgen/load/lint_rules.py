@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from jobgen.load.tree import Path, Tree, join_path
 from jobgen.shell.script_variables import switches_option
@@ -40,23 +41,29 @@ def _preload(tree: Tree) -> None:
             tree.note("J302", message, (*path, "LD_PRELOAD"), hint, "note")
 
 
+def _list_shell(tree: Tree) -> Iterator[Path]:
+    """Where a job has text for a shell."""
+    yield from _SHELL
+    yield from ((*step, "run") for step in tree.list_steps())
+
+
 def _xtrace(tree: Tree) -> None:
     secrets = tree.get("secrets")
     if not secrets:
         return
-    for path in _SHELL:
+    for path in _list_shell(tree):
         started = tree.read_shell(*path).started
         if any(switches_option(program.words, "x", "xtrace") for program in started):
-            message = f"{path[0]}: set -x prints all commands to the log, including secrets"
+            message = f"{join_path(path)}: set -x prints all commands to the log, including secrets"
             tree.note("J305", message, path, "remove set -x, or the secrets", "error")
 
 
 def _submits(tree: Tree) -> None:
-    for path in _SHELL:
+    for path in _list_shell(tree):
         shell = tree.read_shell(*path)
         comments = (re.match(r"#SBATCH\b", comment.text) for comment in shell.script.comments)
         if any(comments) or any(program.name == "sbatch" for program in shell.started):
-            message = f"{path[0]}: #SBATCH lines and sbatch have no effect inside a job"
+            message = f"{join_path(path)}: #SBATCH lines and sbatch have no effect inside a job"
             tree.note("J307", message, path, "sbatch options go under slurm:")
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from jobgen.errors import Place
 from jobgen.load.job_rules import read_launcher
 from jobgen.load.tree import Path, Tree, join_path
-from jobgen.model.loaded import PlacedProgram
+from jobgen.model.loaded import PlacedProgram, StepPrograms
 from jobgen.model.units import clip
 from jobgen.shell import list_names
 from jobgen.shell.lexer import ShellWord
@@ -38,20 +39,33 @@ _OF_RANKS = frozenset(
 
 def check_job(tree: Tree, cluster: ClusterProfile | None) -> None:
     """Check the shell text of a job; what the launcher decides, as far as the launcher is known."""
-    for top in (_RUN, ("setup",), ("before",), ("finally",)):
+    for top in (("setup",), ("before",), ("finally",)):
         _check_text(tree, top)
     check_variables(tree)
-    run = tree.read_shell(*_RUN)
+    for above in tree.list_steps() or [()]:
+        started = _check_run(tree, above, cluster)
+        tree.programs += started.programs
+        tree.scripts += started.scripts
+        if above:
+            tree.by_step.append(started)
+
+
+def _check_run(tree: Tree, above: Path, cluster: ClusterProfile | None) -> StepPrograms:
+    """Check what ``run`` starts: that of a step, which ``above`` leads to, or the job's own."""
+    top = (*above, *_RUN)
+    _check_text(tree, top)
+    run, programs, scripts = tree.read_shell(*top), list[PlacedProgram](), list[PlacedProgram]()
     for program in run.started:
         _, place = run.locate(program.start, program.end)
         placed = PlacedProgram(program, place)
         if program.is_training:
-            tree.programs.append(placed)
+            programs.append(placed)
             _check_path(tree, program, place)
         if program.shell_script or (program.is_training and program.script):
-            tree.scripts.append(placed)
-    if tree.programs:
-        _check_programs(tree, cluster)
+            scripts.append(placed)
+    if programs:
+        _check_programs(tree, programs, above, cluster)
+    return StepPrograms(tuple(programs), tuple(scripts))
 
 
 def check_profile(tree: Tree) -> None:
@@ -149,24 +163,28 @@ def _check_path(tree: Tree, program: StartedProgram, place: Place | None) -> Non
         tree.say("J136", message, _RUN, hint, place=place)
 
 
-def _check_programs(tree: Tree, cluster: ClusterProfile | None) -> None:
+def _check_programs(
+    tree: Tree, programs: Sequence[PlacedProgram], above: Path, cluster: ClusterProfile | None
+) -> None:
     from jobgen.launch.foreign_options import RankStart
     from jobgen.launch.nesting import check_programs
 
-    nodes = _nodes(tree)
-    each, on_gpus = _find_ranks(tree, cluster)
-    name = tree.get_text("name")
-    job = RankStart(read_launcher(tree), nodes, nodes * each, name, on_gpus=on_gpus)
-    for problem in check_programs(tree.programs, job):
+    nodes = _count(tree, (*above, "nodes")) or _nodes(tree)
+    each, on_gpus = _find_ranks(tree, above, cluster)
+    name, top = tree.get_text("name"), (*above, *_RUN)
+    launcher = read_launcher(tree, above) or read_launcher(tree)
+    job = RankStart(launcher, nodes, nodes * each, name, on_gpus=on_gpus)
+    for problem in check_programs(programs, job):
         if problem.severity == "error":
-            tree.say(problem.code, problem.message, _RUN, problem.hint, place=problem.place)
+            tree.say(problem.code, problem.message, top, problem.hint, place=problem.place)
         else:
-            tree.note(problem.code, problem.message, _RUN, problem.hint, place=problem.place)
+            tree.note(problem.code, problem.message, top, problem.hint, place=problem.place)
 
 
-def _find_ranks(tree: Tree, cluster: ClusterProfile | None) -> tuple[int, bool]:
+def _find_ranks(tree: Tree, above: Path, cluster: ClusterProfile | None) -> tuple[int, bool]:
     """Ranks on each node, at least, and whether GPUs are what counts them, as far as is known."""
-    asked, procs = _count(tree, "gpus_per_node"), _count(tree, "procs_per_node")
+    asked = _count(tree, ("gpus_per_node",))
+    procs = _count(tree, (*above, "procs_per_node")) or _count(tree, ("procs_per_node",))
     there = cluster.nodes.gpus_per_node if cluster else None
     gpus = there if asked is None or (procs and there == 0) else asked
     if gpus:
@@ -180,6 +198,6 @@ def _nodes(tree: Tree) -> int:
     return int(most) if most.isdecimal() and len(most) < 7 else 1
 
 
-def _count(tree: Tree, key: str) -> int | None:
-    value = tree.get_text(key)
+def _count(tree: Tree, path: Path) -> int | None:
+    value = tree.get_text(*path)
     return int(value) if value.isdecimal() and len(value) < 7 else None

@@ -45,8 +45,12 @@ def _form(kind: type[Form], found: dict[str, Any]) -> dict[str, Any]:
     schema: dict[str, Any] = {"type": "object", "additionalProperties": False}
     schema["description"] = (kind.__doc__ or "").strip()
     schema["properties"] = properties
-    needed = [n for n, k in keys.items() if k.needed]
-    return schema | ({"required": needed} if needed else {})
+    needed = [n for n, k in keys.items() if k.needed and not k.instead]
+    schema |= {"required": needed} if needed else {}
+    for name, key in keys.items():
+        if key.instead:
+            schema["oneOf"] = [{"required": [name]}, {"required": [key.instead]}]
+    return schema
 
 
 def _value(schema: Mapping[str, Any], found: dict[str, Any]) -> dict[str, Any]:

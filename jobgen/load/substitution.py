@@ -40,6 +40,11 @@ UNGIVEN = "J167"
 _SHELL_FIELDS = {"run", "setup", "before", "finally"}
 
 
+def _is_shell(path: Path) -> bool:
+    """Whether a shell reads what stands here."""
+    return path[0] in _SHELL_FIELDS or (path[0] == "steps" and path[2:3] == ("run",))
+
+
 def carry_out(tree: Tree, sets: Sequence[str]) -> None:
     """Put into the tree what ``--set`` says."""
     for word in sets:
@@ -97,7 +102,7 @@ class Scope:
 
     def put(self, path: Path, value: str) -> Any:
         """The value with its variables put in; what cannot be is said in the tree."""
-        shell = path[0] in _SHELL_FIELDS
+        shell = _is_shell(path)
         self._leave_open(path, value)
         whole = re.fullmatch(r"\$\{(" + _NAME + r")\}", value)
         if whole and whole.group(1) in self.declared:
@@ -132,7 +137,7 @@ class Scope:
     def _leave_open(self, path: Path, value: str) -> None:
         """Let no rule judge a value that is not known yet; a shell's text can be read all the
         same."""
-        if path[0] not in _SHELL_FIELDS and any(f"${{{n}}}" in value for n in self.required):
+        if not _is_shell(path) and any(f"${{{n}}}" in value for n in self.required):
             self.tree.spoiled.add(path)
 
     @cached_property
@@ -142,7 +147,7 @@ class Scope:
         listed = tree.get("secrets")
         secrets = listed if isinstance(listed, list) else list(tree.get_table("secrets"))
         text = "\n".join(
-            format_scalar(v) for name in _SHELL_FIELDS for _, v in tree.list_scalars(name)
+            format_scalar(value) for path, value in tree.list_scalars() if _is_shell(path)
         )
         assigned = (name for name, _ in find_assignments(text))
         named = (s for s in secrets if isinstance(s, str))

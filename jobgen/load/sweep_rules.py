@@ -49,6 +49,7 @@ _NOT_PACKED: tuple[Path, ...] = (
     ("monitor",),
     ("before",),
     ("finally",),
+    ("steps",),
     ("checkpoint", "signal"),
     ("checkpoint", "to"),
     ("checkpoint", "grace"),

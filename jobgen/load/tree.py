@@ -11,7 +11,7 @@ from itertools import accumulate
 from typing import Any
 
 from jobgen.errors import Diagnostic, Place, Severity
-from jobgen.model.loaded import Assignment, PlacedProgram
+from jobgen.model.loaded import Assignment, PlacedProgram, StepPrograms
 from jobgen.model.units import clip
 from jobgen.shell.programs import read_started
 from jobgen.shell.simple_commands import Script, read_script
@@ -49,6 +49,7 @@ class Tree:
         """What it sets of the variables that can be judged."""
         self.programs: list[PlacedProgram] = []
         self.scripts: list[PlacedProgram] = []
+        self.by_step: list[StepPrograms] = []
         """What ``run:`` starts."""
         self.said = Counter[str]()
         """How many problems of each code were found."""
@@ -70,6 +71,12 @@ class Tree:
         """The mapping at this path; empty where there is none."""
         value = self.get(*path)
         return value if isinstance(value, Mapping) else {}
+
+    def list_steps(self) -> list[Path]:
+        """The paths of the steps that a job has."""
+        steps = self.get("steps")
+        count = len(steps) if isinstance(steps, list) else 0
+        return [("steps", index) for index in range(min(count, MOST))]
 
     def get_text(self, *path: str | int) -> str:
         """The scalar at this path as it was written; empty where there is none."""

@@ -8,7 +8,7 @@ break or a percent sign. Each rank, node and job appends to a file of its own,
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from jobgen.named_tuple import NamedTuple
 
@@ -56,6 +56,21 @@ class RankFailure(NamedTuple):
     """The element of a job array."""
 
 
+class StepRecord(NamedTuple):
+    """A step of a job that has begun, as the batch shell recorded it."""
+
+    start: int
+    """The first start of the job is 1."""
+    name: str
+    begun: float
+    """Seconds since 1970, by the clock of the first node."""
+    ended: float | None = None
+    code: int | None = None
+    """Its exit code; 98 if the pre-timeout signal stopped it. None if no end was recorded."""
+    task: str = ""
+    """The element of a job array."""
+
+
 class Silence(NamedTuple):
     """A rank that ended well, and nothing of the others since."""
 
@@ -75,6 +90,26 @@ def list_failures(start: int, text: str, task: str = "") -> list[RankFailure]:
         for event in read_events(text)
         if event.kind == "failed" and (code := event.read_number("code")) is not None
     ]
+
+
+def list_step_runs(start: int, text: str, task: str = "") -> list[StepRecord]:
+    """The steps that have begun in one start, in their order."""
+    runs: dict[str, StepRecord] = {}
+    for event in read_events(text):
+        name = event.fields.get("step", "")
+        if event.kind != "step" or not name:
+            continue
+        begun = runs.get(name) or StepRecord(start, name, event.time, task=task)
+        code = event.read_number("code")
+        runs[name] = begun if code is None else begun._replace(ended=event.time, code=code)
+    return list(runs.values())
+
+
+def find_newest_step(events: Sequence[Event]) -> str:
+    """The step that began last; empty if the job has one program."""
+    starts = [event for event in events if event.kind == "step" and "code" not in event.fields]
+    newest = max(starts, key=lambda event: event.time, default=None)
+    return newest.fields.get("step", "") if newest else ""
 
 
 def list_silences(start: int, text: str, task: str = "") -> list[Silence]:

@@ -68,6 +68,8 @@ class Key(NamedTuple):
     """Not a key of the file: it is written inside another one."""
     example: str = ""
     """What may be written, as YAML; at least for keys that are needed."""
+    instead: str = ""
+    """The key that may stand in its place; its own value is empty then."""
 
     @property
     def needed(self) -> bool:
@@ -76,16 +78,24 @@ class Key(NamedTuple):
 
 
 @overload
-def key(check: Check[T], *, doc: str, hidden: bool = False, example: str = "") -> T: ...
+def key(
+    check: Check[T], *, doc: str, hidden: bool = False, example: str = "", instead: str = ""
+) -> T: ...
 @overload
 def key(
     check: Check[T], *, default: D, doc: str, hidden: bool = False, example: str = ""
 ) -> T | D: ...
 def key(
-    check: Check[Any], *, default: Any = _NONE, doc: str, hidden: bool = False, example: str = ""
+    check: Check[Any],
+    *,
+    default: Any = _NONE,
+    doc: str,
+    hidden: bool = False,
+    example: str = "",
+    instead: str = "",
 ) -> Any:
     """A key with its check, its default (none: the key is needed) and its description."""
-    return Key(check, default, doc, hidden, example)
+    return Key(check, default, doc, hidden, example, instead)
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(key,))
@@ -109,6 +119,8 @@ class Form:
         for name, one in self.keys.items():
             if name in data:
                 parsed[name] = _parse(one, data[name], name, faults)
+            elif one.needed and one.instead and data.get(one.instead):
+                parsed[name] = ""
             elif one.needed:
                 hint = f"add {name}: {one.example}" if one.example else one.doc
                 faults.append(ValueDiagnostic("J116", "is missing", hint, (name,), about_key=True))

@@ -49,6 +49,7 @@ from jobgen.model.settings import (
     SecretRef,
     Workdir,
 )
+from jobgen.model.steps import STEPS, JobStep
 from jobgen.model.sweep import Sweep
 from jobgen.model.tracking import TRACK, Track
 from jobgen.model.train import Train
@@ -74,9 +75,10 @@ class JobSpec(Form):
         doc=(
             "The command: one distributed program, without a launcher. A .py file or -m module "
             "is started by the launcher; for any other command with several ranks, set "
-            "launcher."
+            "launcher. Several programs, one after another: steps."
         ),
         example="train.py",
+        instead="steps",
     )
     nodes: int = key(
         NODES,
@@ -177,6 +179,17 @@ class JobSpec(Form):
             "code; a failing command changes it only if it is 0."
         ),
         example="cp -r out /archive",
+    )
+    steps: tuple[JobStep, ...] = key(
+        STEPS,
+        default=(),
+        doc=(
+            "Instead of run: programs that run one after another, each with ranks of its own. "
+            "A step has run, and may have name, nodes (the first so many), procs_per_node, "
+            "launcher, env and train. The first failure ends the job; after a requeue, steps "
+            "that have succeeded do not run again."
+        ),
+        example="[{name: train, run: train.py}, {name: eval, run: eval.py, nodes: 1}]",
     )
     env: Mapping[str, str] = key(
         ENVIRONMENT,
@@ -320,6 +333,10 @@ class JobSpec(Form):
         doc="Jobs that must have succeeded before this one starts.",
         example="[prepare]",
     )
+
+    def list_programs(self) -> tuple[JobSpec | JobStep, ...]:
+        """What has a ``run``: the job itself, or each of its steps."""
+        return self.steps or (self,)
 
     @classmethod
     def spread(cls, data: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -35,6 +35,13 @@ class PlacedProgram(NamedTuple):
     place: Place | None
 
 
+class StepPrograms(NamedTuple):
+    """What one step of a job starts, as :class:`Loaded` has it of all."""
+
+    programs: tuple[PlacedProgram, ...]
+    scripts: tuple[PlacedProgram, ...]
+
+
 class Loaded(NamedTuple, Generic[M]):
     """The value, the label of its file as shown to people, and the place of every node."""
 
@@ -52,6 +59,8 @@ class Loaded(NamedTuple, Generic[M]):
     """The Python programs and launchers that ``run:`` starts, in order."""
     scripts: tuple[PlacedProgram, ...] = ()
     """Those of Python and of the shell that are files."""
+    by_step: tuple[StepPrograms, ...] = ()
+    """Of a job with steps: what each of them starts."""
     above: Mapping[str, str] = {}
     """Labels of the profiles that it extends → sha256 of their text."""
 

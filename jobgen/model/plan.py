@@ -338,6 +338,8 @@ class Plan(NamedTuple):
     notify: NotifyPlan | None = None
     preflight: PreflightPlan | None = None
     track: TrackPlan | None = None
+    programs: tuple[ProgramPlan, ...] = ()
+    """Several programs that run one after another; empty where ``steps`` has the only one."""
     outputs: tuple[str, ...] = ()
     labels: Mapping[str, str] = MappingProxyType({})
     elements: tuple[Mapping[str, str], ...] = ()
@@ -353,6 +355,17 @@ class Plan(NamedTuple):
     sources: Mapping[str, str] = MappingProxyType({})
     """Label of each template, profile and spec used → sha256 of its text."""
 
+    def list_all_steps(self) -> tuple[Step, ...]:
+        """What happens, in order; of several programs, each part with the program's name."""
+        inner = [
+            step._replace(name=f"{program.name}: {step.name}")
+            for program in self.programs
+            for step in program.plan.steps
+            if step.name not in ("before", "finally")
+        ]
+        first = [step for step in self.steps if step.name == "before"]
+        return (*first, *inner, *(step for step in self.steps if step not in first))
+
     @property
     def starts(self) -> int:
         """How often the job starts at most."""
@@ -362,3 +375,13 @@ class Plan(NamedTuple):
     def gpu_hours(self) -> float:
         """The most GPU-hours that all starts can use."""
         return self.starts * self.shape.gpu_hours
+
+
+class ProgramPlan(NamedTuple):
+    """One of the programs of a job, decided as if it were a job of its own."""
+
+    name: str
+    plan: Plan
+    files: tuple[BundleFile, ...]
+    """Those that its ranks or its launcher read."""
+    place: Place = NOWHERE

@@ -10,7 +10,7 @@ from jobgen.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from jobgen.model.cause import FailureCause
-    from jobgen.model.events import RankFailure, Silence
+    from jobgen.model.events import RankFailure, Silence, StepRecord
     from jobgen.model.record_data import Submission
 
 
@@ -189,6 +189,18 @@ class RunRecord(NamedTuple):
         from jobgen.model.events import RankFailure
 
         return tuple(RankFailure(*values) for values in self.submission.get("failures", ()))
+
+    @property
+    def steps(self) -> tuple[str, ...]:
+        """The names of the job's steps; empty if it has one program."""
+        return tuple(map(str, self.shape.get("steps", ())))
+
+    @property
+    def step_runs(self) -> tuple[StepRecord, ...]:
+        """The steps that have begun, of each start in their order."""
+        from jobgen.model.events import StepRecord
+
+        return tuple(StepRecord(*values) for values in self.submission.get("steps", ()))
 
     @property
     def silences(self) -> tuple[Silence, ...]:

@@ -46,6 +46,8 @@ class Submission(TypedDict, total=False):
     """The start, the node, and what is wrong with it."""
     failures: Sequence[Sequence[Any]]
     """Fields of ``events.Failure``."""
+    steps: Sequence[Sequence[Any]]
+    """Fields of ``events.StepRecord``."""
     silences: Sequence[Sequence[Any]]
     """Fields of ``events.Silence``."""
     cause: Sequence[Any]

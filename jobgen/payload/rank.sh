@@ -17,6 +17,9 @@ rank=${JOBGEN_NODE_RANK:-${RANK:-}} recording=
 # record KIND KEY=VALUE...: append a line to this rank's file of the event record.
 record() {
     local time=${EPOCHREALTIME:-$(date +%s.%N)} words=("${@:2}")
+#if steps
+    words+=("step=$JOBGEN_STEP") # one of several
+#fi
     words=("${words[@]//%/%25}")
     printf 'v=1 time=%s kind=%s node=%s rank=%s %s\n' "${time/,/.}" "$1" "$node" "$rank" "${words[*]// /%20}" \
         >>"$JOBGEN_STATE_DIR/events/$JOBGEN_RESTART.$node.$rank"

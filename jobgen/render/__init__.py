@@ -15,10 +15,16 @@ from jobgen import payload
 from jobgen.errors import Invalid, Place
 from jobgen.model.bundle import Bundle, BundleFile
 from jobgen.model.launchers import LAUNCHERS
-from jobgen.model.plan import ContainerPlan, NotifyPlan, Plan, Setting, Step, StopPlan, TrackPlan
+from jobgen.model.plan import (
+    ContainerPlan,
+    NotifyPlan,
+    Plan,
+    Setting,
+    StopPlan,
+    TrackPlan,
+)
 from jobgen.model.sweep import list_names
 from jobgen.model.units import Walltime
-from jobgen.named_tuple import NamedTuple
 from jobgen.render.data import dump_plan
 from jobgen.render.packed_script import view_packed
 from jobgen.render.sbatch_lines import list_directives
@@ -28,33 +34,23 @@ from jobgen.render.setup_lines import (
     format_exports,
     format_setup,
     format_site_setup,
-    quote_value,
 )
-from jobgen.shell import Raw, Word, quote, quote_expandable
+from jobgen.render.step_views import (
+    ExportLine,
+    format_command,
+    list_exports,
+    list_first,
+    list_once,
+    view_once,
+    view_steps,
+)
+from jobgen.shell import Raw, quote, quote_expandable
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-_WIDEST = 118
-
 Engine = Callable[[Mapping[str, str], Sequence[str], Mapping[str, object]], Mapping[str, str]]
 """Templates, names of files, what the templates see → the text of each file."""
-
-
-class ExportLine(NamedTuple):
-    """One exported variable, as the template writes it."""
-
-    name: Raw
-    value: Raw
-    comment: Raw
-
-    @property
-    def line(self) -> Raw:
-        """Its export with the reason behind it, or above it if the line would be long."""
-        text = f"export {self.name}={self.value}"
-        line = f"{text} # {self.comment}"
-        fits = len(line) <= _WIDEST and "\n" not in text
-        return Raw(line if fits else f"# {self.comment}\n{text}")
 
 
 def render(
@@ -68,18 +64,33 @@ def render(
 
     ``standalone`` leaves out what only a job that jobgen submitted needs: its token and claim.
     """
-    names = ["job.sbatch", "node.sh", "program.sh", *(f"{step.name}.sh" for step in _once(plan))]
-    if plan.container and plan.container.enter:
-        names.append("container.sh")
+    made: list[BundleFile] = []
+    names = ["job.sbatch", *(f"{step.name}.sh" for step in list_once(plan))]
+    names += ["step.sh"] if plan.programs else _list_of_node(plan)
     packed = plan.shape.packing is not None
     names += ["packed.sbatch"] if packed else []
-    files = dict((engine or lay_out)(templates, names, _view(plan, standalone=standalone)))
+    view = _view(plan, standalone=standalone)
+    files = dict((engine or lay_out)(templates, names, view))
     if packed:
         files |= {"element.sh": files["job.sbatch"], "job.sbatch": files.pop("packed.sbatch")}
-    files["rank.sh"] = payload.select_blocks(payload.text("rank.sh"), _needs(plan))
+    if not plan.programs:
+        files["rank.sh"] = payload.select_blocks(payload.text("rank.sh"), _needs(plan))
+    for program in plan.programs:
+        view = {**_view(program.plan, standalone=standalone), "step_name": Raw(program.name)}
+        inner = (engine or lay_out)(templates, _list_of_node(program.plan), view)
+        files |= {f"{program.name}/{name}": text for name, text in inner.items()}
+        blocks = payload.select_blocks(payload.text("rank.sh"), {*_needs(program.plan), "steps"})
+        files[f"{program.name}/rank.sh"] = blocks
+        made += [file._replace(path=f"{program.name}/{file.path}") for file in program.files]
     files["plan.json"] = json.dumps(dump_plan(plan), indent=1, ensure_ascii=False) + "\n"
-    made = [BundleFile(path, text.encode()) for path, text in files.items()]
+    made += [BundleFile(path, text.encode()) for path, text in files.items()]
     return Bundle(tuple(sorted([*made, *plan.files], key=lambda file: file.path)))
+
+
+def _list_of_node(plan: Plan) -> list[str]:
+    """What runs on each node."""
+    inside = plan.container and plan.container.enter
+    return ["node.sh", "program.sh", *(["container.sh"] if inside else [])]
 
 
 def _needs(plan: Plan) -> frozenset[str]:
@@ -157,19 +168,20 @@ def _finalize(value: object) -> object:
 def _view(plan: Plan, *, standalone: bool) -> dict[str, object]:
     """What the templates see: text, ready to be laid out."""
     shape, stop = plan.shape, plan.stop
-    marked = not standalone or "guard" in _needs(plan)
+    marked = not standalone or _is_guarded(plan)
     marked = marked or bool(plan.secrets or plan.notify or shape.packing)
-    launch = next(step for step in plan.steps if step.name == "launch")
-    program = next(step for step in plan.steps if step.name == "program")
-    once = {step.name: step for step in _once(plan)}
-    before = [s for s in plan.steps if s.scope == "once" and s not in (launch, *once.values())]
+    steps = plan.programs[0].plan.steps if plan.programs else plan.steps
+    launch = next(step for step in steps if step.name == "launch")
+    program = next(step for step in steps if step.name == "program")
+    once = {step.name: step for step in list_once(plan)}
+    before = list_first(plan)
     container = plan.container or ContainerPlan("pyxis", "")
     elastic = shape.min_nodes is not None
     nodes = f"{shape.min_nodes} to {shape.nodes}" if elastic else str(shape.nodes)
     why = ' ${why:+"why=$why"}' if plan.preflight or stop or once else ""
     arrays = plan.elements and not shape.packing
     claim = Raw('"state/0/claim${3:+.$3}"' if arrays else "state/0/claim")
-    remove_caches = _lines(plan.caches.remove if plan.caches else ())
+    remove_caches = format_command(plan.caches.remove if plan.caches else ())
     unless_over = " && -z $grace_over" if stop and stop.requeue else ""
     return {
         "title": format_comment(_title(plan)),
@@ -181,7 +193,7 @@ def _view(plan: Plan, *, standalone: bool) -> dict[str, object]:
         "packed": view_packed(plan, remove_caches),
         "claim": claim,
         "world": shape.world,
-        "silence": shape.world > 1 and not standalone,
+        "silence": any(each.shape.world > 1 for each in _list_plans(plan)) and not standalone,
         "min_world": (shape.min_nodes or 0) * shape.ranks_per_node,
         "ranks": shape.ranks_per_node,
         "array": shape.elements is not None,
@@ -192,21 +204,18 @@ def _view(plan: Plan, *, standalone: bool) -> dict[str, object]:
         "nodes": Raw(nodes),
         "right_hosts": _right_hosts(plan),
         "secrets": " ".join(plan.secrets),
-        "env": [
-            ExportLine(Raw(name), Raw(quote_value(s.value)), explain_setting(s))
-            for name, s in plan.env.items()
-        ],
+        "env": list_exports(plan.env),
         "head": ExportLine(Raw("MASTER_ADDR"), Raw(plan.head.value), explain_setting(plan.head)),
         "before": [{"text": Raw(step.text)} for step in before],
         "launcher": explain_setting(Setting(plan.launcher.value, launch.why, plan.launcher.place)),
-        "start": _lines(plan.start),
+        "start": format_command(plan.start),
         "requeue": bool(stop and stop.requeue),
         "stop": stop
         and {
             "signal": Raw(stop.signal),
             "ranks": Raw(f"SIG{stop.ranks}"),
-            "step": Raw(_lines(stop.step).replace("\n", "\n        ")),
-            "over": Raw(_over(stop)),
+            "step": Raw(format_command(stop.step).replace("\n", "\n        ")),
+            "over": Raw(_over(stop, several=bool(plan.programs))),
             "grace": stop.grace,
             "max_requeues": stop.max_requeues,
         },
@@ -237,12 +246,13 @@ def _view(plan: Plan, *, standalone: bool) -> dict[str, object]:
         "monitor": plan.monitor
         and {
             "why": format_comment(f"every {Walltime(plan.monitor.every)} ({plan.monitor.place})"),
-            "start": _lines(plan.monitor.start),
+            "start": format_command(plan.monitor.start),
         },
         "unless_over": Raw(unless_over),
         "purpose": Raw(_PURPOSE[launch.scope]),
         "cwd": Raw(_cwd(plan.container)),
-        **_view_once(plan, once),
+        **view_once(plan, once),
+        **view_steps(plan),
         "setup": [*format_site_setup(plan.site_setup, plan.precedence), *format_setup(plan.setup)],
         "setup_outside": format_site_setup(container.setup, plan.precedence),
         "launch": Raw(launch.text),
@@ -251,31 +261,18 @@ def _view(plan: Plan, *, standalone: bool) -> dict[str, object]:
         "may_die": bool(container.setup or container.before),
         "before_enter": Raw(container.before),
         "why_enter": format_comment(container.why),
-        "enter": _lines(container.enter),
+        "enter": format_command(container.enter),
     }
 
 
-def _once(plan: Plan) -> list[Step]:
-    """What runs once on the first node beside the program."""
-    return [step for step in plan.steps if step.name in ("before", "finally")]
+def _list_plans(plan: Plan) -> list[Plan]:
+    """The plan of each program."""
+    return [program.plan for program in plan.programs] or [plan]
 
 
-def _view_once(plan: Plan, once: Mapping[str, Step]) -> dict[str, object]:
-    """``before`` and ``finally``, which are no part of a container but have its setup outside."""
-    site = plan.container.setup if plan.container else plan.site_setup
-    setup = [*format_site_setup(site, plan.precedence)]
-    view: dict[str, object] = {
-        "has_once": bool(once),
-        "setup_once": setup if plan.container else [*setup, *format_setup(plan.setup)],
-    }
-    for name in ("before", "finally"):
-        step = once.get(name)
-        view[f"{name}_once"] = step and {
-            "commands": Raw(step.text),
-            "place": format_comment(str(step.place)),
-            "failed": Raw(f'"{name} failed: $BASH_COMMAND"'),
-        }
-    return view
+def _is_guarded(plan: Plan) -> bool:
+    """Whether ranks look for the end of the job themselves."""
+    return any("guard" in _needs(each) for each in _list_plans(plan))
 
 
 def _view_notify(notify: NotifyPlan) -> dict[str, object]:
@@ -291,9 +288,11 @@ def _view_notify(notify: NotifyPlan) -> dict[str, object]:
     }
 
 
-def _over(stop: StopPlan) -> str:
+def _over(stop: StopPlan, *, several: bool) -> str:
     """The condition for an early end: it has saved, has ended well by a signal, or is too slow."""
     reasons = "-e $JOBGEN_STOPPED_FILE"
+    if several:
+        reasons += " || -n $unfinished"
     if stop.requeue:
         reasons += " || -n $grace_over"
     if stop.step:
@@ -308,6 +307,9 @@ def _title(plan: Plan) -> str:
     if shape.gpus_per_node:
         node += f" x {shape.gpus_per_node} {shape.gpu or 'GPU'}"
     ranks = f"{shape.world} rank{'s' if shape.world > 1 else ''}"
+    if plan.programs:
+        names = ", ".join(program.name for program in plan.programs)
+        return f"{plan.name} on {plan.cluster}: {node}, steps {names}"
     return f"{plan.name} on {plan.cluster}: {node}, {ranks}, started by {plan.launcher.value}"
 
 
@@ -349,7 +351,3 @@ def _folders(track: TrackPlan | None) -> Raw:
 def _cwd(container: ContainerPlan | None) -> str:
     inside = container.workdir if container else ""
     return quote_expandable(inside) if inside else '"$JOBGEN_WORK_DIR"'
-
-
-def _lines(lines: tuple[tuple[Word, ...], ...]) -> Raw:
-    return Raw(" \\\n    ".join(" ".join(quote(w) for w in line) for line in lines if line))

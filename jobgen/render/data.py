@@ -14,6 +14,7 @@ from jobgen.model.plan import (
     Packing,
     Plan,
     PreflightPlan,
+    ProgramPlan,
     Step,
     StopPlan,
 )
@@ -28,6 +29,7 @@ def dump_plan(plan: Plan) -> dict[str, Any]:
         "caches": plan.caches and _caches(plan.caches),
         "notify": plan.notify and _notify(plan.notify),
         "monitor": plan.monitor and _monitor(plan.monitor),
+        "programs": [_program(each) for each in plan.programs],
         "preflight": plan.preflight and _preflight(plan.preflight),
     }
     return {
@@ -88,6 +90,23 @@ def _decision(setting: Decision[Any]) -> dict[str, Any]:
 
 def _step(step: Step) -> dict[str, Any]:
     return {"name": step.name, "scope": step.scope, "text": step.text, "place": str(step.place)}
+
+
+def _program(program: ProgramPlan) -> dict[str, Any]:
+    """One of several programs: what differs between them."""
+    plan, shape = program.plan, program.plan.shape
+    return {
+        "name": program.name,
+        "place": str(program.place),
+        "nodes": shape.nodes,
+        "ranks_per_node": shape.ranks_per_node,
+        "world": shape.world,
+        "launcher": _decision(plan.launcher),
+        "decisions": _decisions({**plan.other, **plan.configured}),
+        "env": _decisions(plan.env),
+        "steps": [_step(s) for s in plan.steps if s.name not in ("before", "finally")],
+        "start": " ".join(quote(word) for line in plan.start for word in line),
+    }
 
 
 def _preflight(preflight: PreflightPlan) -> dict[str, Any]:

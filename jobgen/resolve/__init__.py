@@ -42,6 +42,7 @@ from jobgen.resolve import (
     rank_environment,
     saving,
     start,
+    step_jobs,
     sweeping,
     traces,
     tracking_settings,
@@ -69,6 +70,8 @@ class Examined(NamedTuple):
     """What was checked beside them, good news too."""
     planner_request: PlannerRequest | None = None
     """For whoever asks the planner for more than the plan's estimate; None without ``train``."""
+    program_files: frozenset[str] = frozenset()
+    """Names of the files that belong to the program, not to the job."""
 
 
 def resolve(job: Loaded[JobSpec], cluster: Loaded[ClusterProfile], facts: Facts) -> Plan:
@@ -85,6 +88,36 @@ def examine(job: Loaded[JobSpec], cluster: Loaded[ClusterProfile], facts: Facts)
     Never raises Invalid.
     """
     look = Inputs(job, cluster, facts)
+    return _examine_steps(look) if job.value.steps else _examine(look)
+
+
+def _examine_steps(look: Inputs) -> Examined:
+    """Each step as a job of its own, then the job that runs them all."""
+    looks = step_jobs.split_steps(look)
+    every = [_examine(each) for each in looks]
+    checked = tuple(dict.fromkeys(check for each in every for check in each.checks))
+    plans = [(each.plan, each.program_files) for each in every if each.plan is not None]
+    if len(plans) < len(every):
+        return Examined(None, step_jobs.join_notes([e.problems for e in every]), checked)
+    plan = step_jobs.combine_plans(look, plans)
+    widest = max(looks, key=lambda each: _count_cpus(plans[looks.index(each)][0].shape))
+    whole = _examine(
+        widest._replace(spec=widest.spec._replace(value=widest.job.replace(nodes=look.job.nodes)))
+    )
+    if whole.plan is None:
+        return Examined(None, whole.problems, checked)
+    plan = plan._replace(directives=whole.plan.directives)
+    trained = next((each.planner_request for each in every if each.planner_request), None)
+    return Examined(plan, plan.notes, checked, trained)
+
+
+def _count_cpus(size: Shape) -> int:
+    """The CPUs of a node that a step asks for; none where it takes whole nodes."""
+    return size.tasks_per_node * (size.cpus_per_task or 0)
+
+
+def _examine(look: Inputs) -> Examined:
+    """The plan and its checks of a job with one program."""
     sized = Sized()
     runs = program.read(look.job.run)
     size, launcher = decide_shape(look, runs, sized)
@@ -114,7 +147,12 @@ def examine(job: Loaded[JobSpec], cluster: Loaded[ClusterProfile], facts: Facts)
         except Invalid as error:
             wrong += error.problems
     if not any(problem.severity == "error" for problem in wrong):
-        return Examined(plan, plan.notes, checked, trained.planner_request)
+        own = (
+            *parts,
+            launch(launcher.value, _request(look, size, launcher, trained.launcher)).part,
+        )
+        names = frozenset(f.path for part in own for f in part.files) - {saving.SENDER}
+        return Examined(plan, plan.notes, checked, trained.planner_request, names)
     if _SIZES & {problem.code for problem in wrong}:
         checked = tuple(check for check in checked if check.code != planner_request.UNFIT)
     return Examined(None, tuple(dict.fromkeys(wrong)), checked)

@@ -12,7 +12,7 @@ from jobgen.model.launchers import LAUNCHERS
 from jobgen.model.plan import ContainerPlan, Mount, Part, SelfEvident, Setting, Shape
 from jobgen.resolve.docker import Devices, list_devices
 from jobgen.resolve.inputs import Inputs
-from jobgen.resolve.rank_environment import ALWAYS, decide_precedence
+from jobgen.resolve.rank_environment import decide_precedence, list_always
 from jobgen.resolve.start import NODE, Lines
 from jobgen.shell import Raw, Word, quote_expandable
 
@@ -84,7 +84,7 @@ def list_srun_options(look: Inputs, names: Iterable[str], needed: Sequence[Mount
         (Raw(f"--container-image={quote_expandable(format_image(asked.image, asked.runtime))}"),),
         (Raw(f"--container-mounts={mounts}"),),
         # the image's own values would win over variables that are not named
-        (f"--container-env={','.join((*ALWAYS, *names))}",),
+        (f"--container-env={','.join((*list_always(look), *names))}",),
         expand_args(asked.args),
     )
 
@@ -238,7 +238,9 @@ def _docker(look: Inputs, asked: Container, shape: Shape, env: Mapping[str, Sett
     """Nothing comes along by itself: no device, no variable, no user, no end with the job."""
     gpus = _devices(look, shape)
     visible = ("ROCR_VISIBLE_DEVICES",) if shape.amd else ()
-    named = tuple(n for n in (*_OF_THE_NODE, *visible, *ALWAYS, *env) if n not in gpus.hidden)
+    named = tuple(
+        n for n in (*_OF_THE_NODE, *visible, *list_always(look), *env) if n not in gpus.hidden
+    )
     rdma = look.cluster.network.fabric in _RDMA and shape.nodes > 1 and shape.gpus_per_node
     cards: tuple[Word, ...] = ("--device=/dev/infiniband", "--cap-add=IPC_LOCK") if rdma else ()
     binds = [

@@ -23,6 +23,8 @@ class Inputs(NamedTuple):
     spec: Loaded[JobSpec]
     profile: Loaded[ClusterProfile]
     facts: Facts
+    step: str = ""
+    """The name of the step that the job stands for; empty where it has one program."""
 
     @property
     def job(self) -> JobSpec:

@@ -36,6 +36,11 @@ ALWAYS = (
 """What job.sbatch exports in every job, for containers that have to be told names."""
 
 
+def list_always(look: Inputs) -> tuple[str, ...]:
+    """What job.sbatch exports in this job."""
+    return (*ALWAYS, "JOBGEN_STEP") if look.step else ALWAYS
+
+
 _RENDEZVOUS = ("MASTER_ADDR", "MASTER_PORT", "RDZV_ID")
 _GPUS = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL")
 """What Slurm says of a task's GPUs."""

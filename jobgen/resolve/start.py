@@ -64,6 +64,7 @@ def build_start(
     # A failed task ends a world of fixed size. One that has finished ends nothing: rank 0 may still
     # write the last checkpoint, and without --wait=0 the site's WaitTime kills it.
     ends = (f"--kill-on-bad-exit={0 if elastic else 1}", "--wait=0")
+    first: tuple[Word, ...] = ("--relative=0",) if look.step else ()
     return (
         ("srun", *size),
         (
@@ -72,6 +73,7 @@ def build_start(
             *_gpu_binding(look, shape),
             *ends,
             "--mpi=none",
+            *first,
             *starts.srun,
         ),
         place_step(shape),

@@ -81,6 +81,7 @@ def make_record(
         digest=digest,
         created=now,
         shape={
+            **({"steps": [each.name for each in plan.programs]} if plan.programs else {}),
             "nodes": shape.nodes,
             "ranks_per_node": shape.ranks_per_node,
             "gpus_per_node": shape.gpus_per_node,

@@ -7,7 +7,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from jobgen.model.events import RankFailure, Silence, list_failures, list_silences
+from jobgen.model.events import (
+    RankFailure,
+    Silence,
+    StepRecord,
+    list_failures,
+    list_silences,
+    list_step_runs,
+)
 from jobgen.model.record import JobId
 from jobgen.named_tuple import NamedTuple
 from jobgen.submission.program_report import read_report
@@ -62,6 +69,8 @@ class Markers:
     """Ranks that failed, of each start the first one first."""
     silences: tuple[Silence, ...] = ()
     """Ranks that ended well while the others seem to wait for them."""
+    steps: tuple[StepRecord, ...] = ()
+    """The steps that have begun, of each start in their order."""
     report: Mapping[str, float] = field(default_factory=dict)
     """What the program reported of itself."""
     arrays: Mapping[str, str] = field(default_factory=dict)
@@ -136,6 +145,9 @@ def read_markers(told: Mapping[str, list[str]]) -> Markers:
         ),
         silences=tuple(
             s for task, start, text in recorded for s in list_silences(start + 1, text, task)
+        ),
+        steps=tuple(
+            s for task, start, text in recorded for s in list_step_runs(start + 1, text, task)
         ),
         report=read_report(told.get("report", [])),
         arrays=dict(_read_arrays(told.get("array", []))),

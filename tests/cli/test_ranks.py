@@ -10,7 +10,7 @@ import pytest
 from jobgen.app.jobs import RunView
 from jobgen.cli.output import Ink
 from jobgen.cli.screens import job_table, jobs
-from jobgen.cli.screens.ranks import describe_ranks
+from jobgen.cli.screens.ranks import describe_ranks, describe_steps, find_failed_step
 from jobgen.model.record import JobState, Login, RunRecord, Site
 from tests.cli.conftest import Jobgen
 
@@ -161,3 +161,43 @@ def test_following_a_job_that_has_ended_offers_no_way_to_detach(
     said = jobgen("logs", "p-1", "-f")
     assert "done" in said.out
     assert "Ctrl-C" not in said.err
+
+
+def run_steps(*rows: list[Any], restarts: int = 0, state: JobState = JobState.FAILED) -> RunRecord:
+    shape = {"steps": ["prepare", "train", "eval"]}
+    return run(restarts, state, steps=list(rows))._replace(shape=shape)
+
+
+def test_steps_are_listed_with_how_they_ended_and_how_long_they_took() -> None:
+    prepared, train = [1, "prepare", 0.0, 60.0, 0, "0"], [1, "train", 60.0, 65.0, 3, "0"]
+    record = run_steps(prepared, train)
+    assert describe_steps(record) == [
+        "step prepare: succeeded after 1m00s",
+        "step train: failed with exit code 3 after 5s",
+        "not started: eval",
+    ]
+    assert find_failed_step(record) == "train"
+    text = jobs.draw_run(RunView(record, (), ()), 2.0, Ink(colour=False, width=80))
+    assert "\n  step train: failed with exit code 3 after 5s\n" in text
+    shown = jobs.dump_job(record)["steps"]
+    assert [(row["name"], row["code"]) for row in shown] == [("prepare", 0), ("train", 3)]
+
+
+def test_the_command_for_the_error_names_the_step() -> None:
+    record = run_steps([1, "train", 60.0, 65.0, 3, "0"])
+    record = record._replace(submission={**record.submission, "failures": [[1, "n1", 0, 3, 0]]})
+    text = jobs.draw_ended(record, Ink(colour=False, width=80))
+    assert text.endswith("jobgen logs llama-3 --step train --rank 0 --stderr -n 50\n")
+
+
+def test_the_newest_start_of_a_step_counts() -> None:
+    first, again = [1, "train", 0.0, 9.0, 98, "0"], [2, "train", 20.0, None, None, "0"]
+    running = run_steps(first, again, restarts=1, state=JobState.RUNNING)
+    assert describe_steps(running) == ["step train: running", "not started: prepare, eval"]
+    waiting = run_steps(first, state=JobState.PENDING)
+    assert describe_steps(waiting)[0] == "step train: stopped by the pre-timeout signal after 9s"
+
+
+def test_a_job_with_one_program_has_no_steps() -> None:
+    assert describe_steps(run()) == []
+    assert "steps" not in jobs.dump_job(run())

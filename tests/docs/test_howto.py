@@ -36,6 +36,7 @@ def test_a_job_renders_for_the_profile_that_it_names(
 ) -> None:
     ready = prepare(world, FOLDER / name, None)
     for file in ready.bundle.files:
+        (tmp_path / file.path).parent.mkdir(exist_ok=True)
         (tmp_path / file.path).write_bytes(file.content)
         if file.path.endswith((".sh", ".sbatch")):
             subprocess.run(["bash", "-n", file.path], cwd=tmp_path, check=True)

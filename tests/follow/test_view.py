@@ -58,3 +58,11 @@ def test_a_brief_view_has_rank_0_and_every_ranks_errors() -> None:
     wanted = {"n01.0.out": True, "n01.0.err": True, "n02.9.out": False, "n02.9.err": True}
     assert {name: view.wants(f"0/0/{name}") for name in wanted} == wanted
     assert view.wants("job-7.out")
+
+
+def test_a_step_chooses_its_ranks_files_alone() -> None:
+    view = View(steps=("eval",))
+    assert view.wants("logs/0/1/eval/n01.0.out")
+    assert not view.wants("logs/0/1/train/n01.0.out")
+    assert not view.wants("logs/job-7.out")
+    assert view.narrowed

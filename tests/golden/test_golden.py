@@ -153,10 +153,11 @@ def test_rendering_twice_gives_the_same_bytes(case: str) -> None:
 def test_what_a_bundle_brings_is_called(case: str) -> None:
     """A block of rank.sh that a job needs must not end up inside of another's."""
     files = {file.path: file.content for file in rendered(case).files}
-    rank = files["rank.sh"]
-    binding = planned(case).other.get("bind")
-    assert (b"taskset" in rank) == (binding is not None and binding.value == "auto")
-    assert (b"secrets.env" in rank) == bool(planned(case).secrets)
     assert (b"preflight.sh" in files["job.sbatch"]) == ("preflight.sh" in files)
-    assert b"#if " not in rank
-    assert b"#fi" not in rank
+    plans = {f"{each.name}/rank.sh": each.plan for each in planned(case).programs}
+    for path, plan in (plans or {"rank.sh": planned(case)}).items():
+        rank, binding = files[path], plan.other.get("bind")
+        assert (b"taskset" in rank) == (binding is not None and binding.value == "auto")
+        assert (b"secrets.env" in rank) == bool(plan.secrets)
+        assert b"#if " not in rank
+        assert b"#fi" not in rank

@@ -95,7 +95,7 @@ def test_a_misspelt_key_is_not_missing_too() -> None:
 
 
 def test_what_later_versions_bring_is_not_an_unknown_key() -> None:
-    for key in ("steps",):
+    for key in ("groups",):
         found = problem(f"{key}: {{a: 1}}")
         assert found.code == "J117"
         assert "not supported by this version" in found.message

@@ -63,6 +63,7 @@ for ((left = ntasks; left > 0; left--)); do
     ((code <= rc)) || rc=$code
     if ((code && kill)); then kill=0 && end; fi
 done
+rm -f "$FAKE_DIR/begun.$SLURM_JOB_ID" # another step may follow
 exit "$rc"
 """
 
@@ -96,6 +97,7 @@ class Job:
         for place in {files, source, folder / "logs", made.tmp}:
             place.mkdir(exist_ok=True)
         for file in bundle.files:
+            (files / file.path).parent.mkdir(exist_ok=True)
             (files / file.path).write_bytes(file.content)
         if token:
             (folder / "TOKEN").write_text(made.token + "\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from jobgen.model.events import StepRecord
 from jobgen.model.record import JobId
 from jobgen.submission.markers import read_markers
 
@@ -33,3 +34,16 @@ def test_a_claim_is_read_whatever_the_quotes() -> None:
     for text in ("9 'state/0/claim' -> '42'", "9 state/0/claim -> 42", "9 `state/0/claim' -> `42'"):
         assert read_markers({"marks": [text]}).claim == JobId(42)
     assert read_markers({"marks": ["9 'state/0/claim' -> 'rm -rf'"]}).claim is None
+
+
+def test_steps_are_read_of_every_start() -> None:
+    begun = "v=1 time=100.5 kind=step step=train nodes=2 world=4"
+    ended = "v=1 time=160.0 kind=step step=train code=0"
+    second = "v=1 time=161.0 kind=step step=eval nodes=1 world=2"
+    again = "v=1 time=300.0 kind=step step=eval nodes=1 world=2"
+    texts = [f"0 0 {begun}\n{ended}\n{second}\n", f"0 1 {again}\nv=1 kind=step step=x\n"]
+    assert read_markers({"events": texts}).steps == (
+        StepRecord(1, "train", 100.5, 160.0, 0, "0"),
+        StepRecord(1, "eval", 161.0, None, None, "0"),
+        StepRecord(2, "eval", 300.0, None, None, "0"),
+    )

@@ -16,7 +16,7 @@ from jobgen.cli.screens.job_state import (
     is_old,
     name_state,
 )
-from jobgen.cli.screens.ranks import LOG_LINES, describe_ranks, name_log_command
+from jobgen.cli.screens.ranks import LOG_LINES, describe_ranks, describe_steps, name_log_command
 from jobgen.cli.screens.run_files import format_location
 from jobgen.model.record import JobState, RunRecord
 from jobgen.wording import count
@@ -76,6 +76,7 @@ def _draw_head(found: RunView, now: float, ink: Ink, *, verbose: bool) -> list[s
     explained = record.cause is not None and record.ended and not record.elements
     ranks = [] if explained else describe_ranks(record)
     lines += [_indent(text, ink) for text in (ranks if verbose else ranks[:UNFIT])]
+    lines += [_indent(text, ink) for text in describe_steps(record)]
     if is_old(record, now):
         lines.append(f"  last update {format_span(max(now - record.updated, 0))} ago")
     most = len(record.unfit) if verbose else UNFIT
@@ -269,10 +270,16 @@ def dump_job(record: RunRecord) -> dict[str, Any]:
         "preflight": [
             {"start": start, "node": node, "what": what} for start, node, what in record.unfit
         ],
+        **_dump_steps(record),
         "failures": [failure._asdict() for failure in record.failures],
         "silences": [silence._asdict() for silence in record.silences],
         "cause": _dump_cause(record),
     }
+
+
+def _dump_steps(record: RunRecord) -> dict[str, Any]:
+    """The steps that have begun, as plain data; nothing of a job with one program."""
+    return {"steps": [run._asdict() for run in record.step_runs]} if record.steps else {}
 
 
 def _dump_cause(record: RunRecord) -> dict[str, Any] | None:

@@ -72,7 +72,9 @@ def data(planned: Planned) -> dict[str, Any]:
         "environment": {k: _decision(d) for k, d in plan.env.items()},
         "secrets": {name: ready.facts.secrets.get(name) for name in plan.secrets},
         "setup": [_decision(line) for line in (*plan.site_setup, *plan.setup)],
-        "steps": [{"name": s.name, "scope": s.scope, "text": s.text} for s in plan.steps],
+        "steps": [
+            {"name": s.name, "scope": s.scope, "text": s.text} for s in plan.list_all_steps()
+        ],
         "files": dump_files(ready),
         "upload": ready.manifest and _upload_data(ready.manifest),
         "checks": [_check_data(check) for check in plan.checks],

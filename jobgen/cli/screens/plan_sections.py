@@ -114,7 +114,7 @@ def _join_reason(why: str, place: Place) -> str:
 def _draw_steps(preview: Preview, ink: Ink) -> str:
     """What the job does, in order, as the bash that does it."""
     lines = []
-    for step in preview.plan.steps:
+    for step in preview.plan.list_all_steps():
         why = fold(_join_reason(step.why, step.place), ink.width - 6 - len(step.name), "    ")
         lines.append(f"  {defuse(step.name)}: {why}")
         lines += [f"    | {defuse(line)}" for line in split_lines(step.text)]

@@ -103,7 +103,22 @@ def draw_head(preview: Preview, ink: Ink) -> list[str]:
     swept = _label("Sweep", [clip(text, ink.width - _LABEL) for text in elements], ink)
     packed = describe_packing(plan)
     rows += draw_row("Workers", packed, ink) if packed else []
-    return [*draw_headline(plan, ink), *rows, *draw_row("Launch", launch, ink), *swept]
+    launched = draw_row("Launch", launch, ink) if not plan.programs else []
+    steps = _label("Steps", [clip(text, ink.width - _LABEL) for text in _list_steps(plan)], ink)
+    return [*draw_headline(plan, ink), *rows, *launched, *steps, *swept]
+
+
+def _list_steps(plan: Plan) -> list[str]:
+    """What runs, one after another; nothing for a job with its program alone."""
+    around = {step.name: step.text.split("\n")[0] for step in plan.steps if step.scope == "once"}
+    programs = [
+        f"{defuse(each.name)}: {count(each.plan.shape.world, 'rank')} on "
+        f"{count(each.plan.shape.nodes, 'node')}, {defuse(each.plan.launcher.value)}"
+        for each in plan.programs
+    ] or ["the program"]
+    first = [f"before: {defuse(around['before'])}"] if "before" in around else []
+    last = [f"finally: {defuse(around['finally'])}"] if "finally" in around else []
+    return [*first, *programs, *last] if first or last or plan.programs else []
 
 
 def _simulates_gpus(preview: Preview) -> bool:

@@ -10,10 +10,12 @@ from jobgen.cli.output import defuse
 from jobgen.model.record import RunRecord
 
 if TYPE_CHECKING:
-    from jobgen.model.events import RankFailure, Silence
+    from jobgen.model.events import RankFailure, Silence, StepRecord
 
 LOG_LINES = 20
 """Lines of a log that fit a screen with a prompt."""
+STOPPED_EARLY = 98
+"""The exit code of what the pre-timeout signal stopped before its end."""
 TRACEBACK = 50
 """Lines in which the traceback of an error has room, through torch to the program's own line."""
 Row = TypeVar("Row", "RankFailure", "Silence")
@@ -31,6 +33,36 @@ def describe_ranks(record: RunRecord) -> list[str]:
     return [f"element {defuse(task)}: {text}" if array else text for task, text in texts]
 
 
+def describe_steps(record: RunRecord) -> list[str]:
+    """A line for each step that has begun, by its newest start, and one for those that wait."""
+    runs = {(run.task, run.name): run for run in record.step_runs}
+    array = bool(record.shape.get("elements"))
+    lines = [
+        f"{f'element {defuse(run.task)}: ' if array else ''}step {defuse(run.name)}: "
+        + _describe_step(run, ended=record.ended)
+        for run in runs.values()
+    ]
+    waiting = [name for name in record.steps if name not in {run.name for run in runs.values()}]
+    if waiting and (lines or record.ended):
+        lines.append(f"not started: {', '.join(map(defuse, waiting))}")
+    return lines
+
+
+def find_failed_step(record: RunRecord) -> str:
+    """The step whose failure ended the newest start; empty if none did."""
+    newest = [run for run in record.step_runs if run.start == record.restarts + 1]
+    return next((run.name for run in newest if run.code), "")
+
+
+def _describe_step(run: StepRecord, *, ended: bool) -> str:
+    if run.code is None:
+        return "ended with the job" if ended else "running"
+    took = f" after {format_span(int(max((run.ended or run.begun) - run.begun, 0)))}"
+    if run.code == STOPPED_EARLY:
+        return f"stopped by the pre-timeout signal{took}"
+    return f"succeeded{took}" if not run.code else f"failed with exit code {run.code}{took}"
+
+
 def _newest(record: RunRecord, rows: Sequence[Row]) -> list[Row]:
     """Rows of the newest start; of an array, whose elements start again each by itself, all."""
     newest = record.restarts + 1
@@ -40,23 +72,25 @@ def _newest(record: RunRecord, rows: Sequence[Row]) -> list[Row]:
 def name_log_command(record: RunRecord) -> str:
     """The command that shows the error on one screen."""
     name, cause = f"jobgen logs {defuse(record.alias)}", record.cause
+    failed = find_failed_step(record)
+    step = f" --step {defuse(failed)}" if failed else ""
     if cause is not None and cause.file:
         task = f" --task {defuse(cause.task)}" if cause.task else ""
         if cause.rank is None:
             lines = max(LOG_LINES, cause.below + LOG_LINES // 2)
             return f"{name}{task} --file {defuse(cause.file)} -n {lines}"
         if not cause.reports_itself:
-            return f"{name}{task} --rank {cause.rank} -n {TRACEBACK}"
+            return f"{name}{task}{step} --rank {cause.rank} -n {TRACEBACK}"
         lines = cause.below + TRACEBACK
         stream = "stdout" if cause.file.endswith(".out") else "stderr"
-        return f"{name}{task} --rank {cause.rank} --{stream} -n {lines}"
+        return f"{name}{task}{step} --rank {cause.rank} --{stream} -n {lines}"
     failures = _newest(record, record.failures)
     first = failures[0] if failures else None
     task = f" --task {defuse(first.task)}" if first and record.shape.get("elements") else ""
     # a failure before the ranks started stands in the job's own log, which is no rank's stderr
     if first is None or first.rank is None:
         return f"{name}{task} -n {LOG_LINES}"
-    return f"{name}{task} --rank {first.rank} --stderr -n {TRACEBACK}"
+    return f"{name}{task}{step} --rank {first.rank} --stderr -n {TRACEBACK}"
 
 
 def _describe_failure(failure: RankFailure, *, first: bool) -> str:

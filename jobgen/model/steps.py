@@ -1,0 +1,86 @@
+"""``steps:`` of a job: programs that run one after another in its allocation."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from jobgen.model.fields import ENVIRONMENT, RUN, WORD, check_integer, describe_value
+from jobgen.model.form import Check, Form, Refusal, ValueDiagnostic, check_form, key, refuse
+from jobgen.model.launchers import ALIASES, LAUNCHERS
+from jobgen.model.settings import Launcher
+from jobgen.model.train import Train
+
+MOST_STEPS = 16
+"""The batch shell records the start and the end of each in the first 4 KiB of its events."""
+_NAME = r"[A-Za-z][A-Za-z0-9_-]{0,31}"
+_HINT = "write a list: [{run: train.py}, {run: eval.py, nodes: 1}]"
+
+
+def is_step_name(value: object) -> bool:
+    """Whether this can be the name of a step."""
+    return isinstance(value, str) and re.fullmatch(_NAME, value) is not None
+
+
+def check_step_name(value: object) -> str:
+    """The name of a step, which begins with a letter: folders of starts are numbers."""
+    if not isinstance(value, str) or not is_step_name(value):
+        message = f"expected the name of a step, got {describe_value(value)}"
+        raise refuse("J120", message, "letters, digits, - and _, at most 32, a letter first")
+    return value
+
+
+class JobStep(Form):
+    """One program of several: what differs from the job's own keys."""
+
+    name: str = key(
+        Check(check_step_name, WORD),
+        doc="Name of the step; default: step1, step2, and so on.",
+        default="",
+    )
+    run: str = key(RUN, doc="The command, as run at the top of the file.", example="eval.py")
+    nodes: int | None = key(
+        check_integer(1, 65_536), default=None, doc="The first so many nodes; default: all."
+    )
+    procs_per_node: int | None = key(
+        check_integer(1, 1024), default=None, doc="Ranks per node where nodes have no GPUs."
+    )
+    launcher: Launcher | None = key(
+        check_form(Launcher, short="type", shortly={"enum": [*LAUNCHERS, *ALIASES]}),
+        default=None,
+        doc="What starts the ranks; default: the job's launcher.",
+    )
+    env: Mapping[str, str] = key(
+        ENVIRONMENT, default={}, doc="Environment of this step's ranks, beside the job's."
+    )
+    train: Train | None = key(
+        check_form(Train), default=None, doc="Training setup of this step's program."
+    )
+
+
+def check_steps(value: object) -> tuple[JobStep, ...]:
+    """The steps in their order, each with a name of its own."""
+    if not isinstance(value, Sequence) or isinstance(value, str) or not value:
+        raise refuse("J120", f"expected a list of steps, got {describe_value(value)}", _HINT)
+    if len(value) > MOST_STEPS:
+        raise refuse("J120", f"{len(value)} steps, but at most {MOST_STEPS} are supported")
+    steps: list[JobStep] = []
+    faults: list[ValueDiagnostic] = []
+    form = check_form(JobStep)
+    for index, each in enumerate(value):
+        try:
+            step = form(each)
+        except Refusal as refusal:
+            faults += [f._replace(path=(index, *f.path)) for f in refusal.faults]
+            continue
+        step = step.replace(name=step.name or f"step{index + 1}")
+        if step.name in [other.name for other in steps]:
+            message = f"a second step is called '{step.name}'"
+            faults.append(ValueDiagnostic("J120", message, "give it another name", (index, "name")))
+        steps.append(step)
+    if faults:
+        raise Refusal(faults)
+    return tuple(steps)
+
+
+STEPS = Check(check_steps, {"type": "array", "items": {"form": JobStep}})

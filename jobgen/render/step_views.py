@@ -1,0 +1,119 @@
+"""What the templates see of ``before``, ``finally`` and several programs; lines that all share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from jobgen.model.plan import Plan, ProgramPlan, Setting, Step
+from jobgen.named_tuple import NamedTuple
+from jobgen.render.setup_lines import (
+    explain_setting,
+    format_comment,
+    format_setup,
+    format_site_setup,
+    quote_value,
+)
+from jobgen.shell import Raw, Word, quote
+from jobgen.wording import count
+
+_WIDEST = 118
+_READ_ALL = 'cat "$events".*[0-9]'
+_READ_STEP = 'grep -h " step=$JOBGEN_STEP\\$" "$events".*[0-9]'
+"""Bash that prints the events of all ranks, or of those of one step."""
+
+
+class ExportLine(NamedTuple):
+    """One exported variable, as the template writes it."""
+
+    name: Raw
+    value: Raw
+    comment: Raw
+
+    @property
+    def line(self) -> Raw:
+        """Its export with the reason behind it, or above it if the line would be long."""
+        return self._write("")
+
+    @property
+    def inner_line(self) -> Raw:
+        """Its export with the reason, inside a function."""
+        return self._write("    ")
+
+    def _write(self, indent: str) -> Raw:
+        text = f"export {self.name}={self.value}"
+        line = f"{text} # {self.comment}"
+        fits = len(line) <= _WIDEST and "\n" not in text
+        return Raw(line if fits else f"# {self.comment}\n{indent}{text}")
+
+
+def list_once(plan: Plan) -> list[Step]:
+    """What runs once on the first node beside the program."""
+    return [step for step in plan.steps if step.name in ("before", "finally")]
+
+
+def view_once(plan: Plan, once: Mapping[str, Step]) -> dict[str, object]:
+    """``before`` and ``finally``, which are no part of a container but have its setup outside."""
+    site = plan.container.setup if plan.container else plan.site_setup
+    setup = [*format_site_setup(site, plan.precedence)]
+    view: dict[str, object] = {
+        "has_once": bool(once),
+        "setup_once": setup if plan.container else [*setup, *format_setup(plan.setup)],
+    }
+    for name in ("before", "finally"):
+        step = once.get(name)
+        view[f"{name}_once"] = step and {
+            "commands": Raw(step.text),
+            "place": format_comment(str(step.place)),
+            "failed": Raw(f'"{name} failed: $BASH_COMMAND"'),
+        }
+    return view
+
+
+def list_first(plan: Plan) -> list[Step]:
+    """What the batch shell does right before it starts the launcher."""
+    other = ("launch", "before", "finally")
+    return [step for step in plan.steps if step.scope == "once" and step.name not in other]
+
+
+def view_steps(plan: Plan) -> dict[str, object]:
+    """What differs where there are several programs."""
+    first, events = ("step.sh", _READ_STEP) if plan.programs else ("rank.sh", _READ_ALL)
+    return {
+        "first_file": Raw(first),
+        "programs": [_view_program(plan, each) for each in plan.programs],
+        "read_events": Raw(events),
+        "step_name": Raw(""),
+    }
+
+
+def _view_program(plan: Plan, program: ProgramPlan) -> dict[str, object]:
+    """One of several programs: its own environment, and what starts it."""
+    own, shape = program.plan, program.plan.shape
+    launch = next(step for step in own.steps if step.name == "launch")
+    env = {name: s for name, s in own.env.items() if name not in plan.env}
+    size = f"{count(shape.nodes, 'node')}, {count(shape.world, 'rank')}"
+    title = f"Step {program.name}: {size} ({program.place})"
+    return {
+        "name": Raw(program.name),
+        "title": format_comment(title),
+        "launcher": explain_setting(Setting(own.launcher.value, launch.why, own.launcher.place)),
+        "nodes": shape.nodes,
+        "fewer": shape.nodes < plan.shape.nodes,
+        "world": shape.world,
+        "ranks": shape.ranks_per_node,
+        "all_cpus": shape.whole_nodes and shape.cpus_per_task is None,
+        "env": list_exports(env),
+        "before": [{"text": Raw(step.text)} for step in list_first(own)],
+        "start": Raw(format_command(own.start).replace("\\\n    ", "\\\n        ")),
+    }
+
+
+def list_exports(env: Mapping[str, Setting]) -> list[ExportLine]:
+    return [
+        ExportLine(Raw(name), Raw(quote_value(s.value)), explain_setting(s))
+        for name, s in env.items()
+    ]
+
+
+def format_command(lines: tuple[tuple[Word, ...], ...]) -> Raw:
+    return Raw(" \\\n    ".join(" ".join(quote(w) for w in line) for line in lines if line))

@@ -1,0 +1,129 @@
+"""``steps:`` → a job for each, decided like any other, and one plan that runs them in order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+from jobgen.errors import Diagnostic
+from jobgen.model.loaded import Path
+from jobgen.model.plan import Plan, ProgramPlan, Setting, StopPlan
+from jobgen.resolve.inputs import Inputs
+from jobgen.shell import list_names
+
+if TYPE_CHECKING:
+    from jobgen.model.job import JobSpec
+    from jobgen.model.loaded import Loaded
+
+V = TypeVar("V")
+_OF_A_STEP = frozenset(
+    {"JOBGEN_LOG_DIR", "JOBGEN_BUNDLE_DIR", "JOBGEN_STEP", "JOBGEN_WORLD_SIZE", "MASTER_PORT"}
+    | {"JOBGEN_RANKS_PER_NODE", "JOBGEN_CPUS_PER_RANK", "RDZV_ID"}
+)
+"""Variables of the batch shell that change from step to step."""
+
+
+def split_steps(look: Inputs) -> tuple[Inputs, ...]:
+    """Each step as a job of its own: the job's keys, and the step's in their place."""
+    return tuple(
+        look._replace(spec=_split(look.spec, index), step=step.name)
+        for index, step in enumerate(look.job.steps)
+    )
+
+
+def _split(spec: Loaded[JobSpec], index: int) -> Loaded[JobSpec]:
+    job, step = spec.value, spec.value.steps[index]
+    asked = {
+        "nodes": step.nodes,
+        "procs_per_node": step.procs_per_node,
+        "launcher": step.launcher,
+        "train": step.train,
+    }
+    value = job.replace(
+        steps=(),
+        run=step.run,
+        env={**job.env, **step.env},
+        **{key: value for key, value in asked.items() if value is not None},
+    )
+    above: Path = ("steps", index)
+    started = spec.by_step[index]
+    return spec._replace(
+        value=value,
+        places=_lift(spec.places, above),
+        overrides=_lift(spec.overrides, above),
+        programs=started.programs,
+        scripts=started.scripts,
+        by_step=(),
+    )
+
+
+def _lift(table: Mapping[Path, V], above: Path) -> dict[Path, V]:
+    """The table in which the keys of a step stand at the top of the file."""
+    size = len(above)
+    inner = {path[size:]: value for path, value in table.items() if path[:size] == above}
+    own = {path[0] for path in inner if path}
+    kept = {
+        path: value
+        for path, value in table.items()
+        if path[:1] != ("steps",) and (path[:1] == ("env",) or path[0] not in own)
+    }
+    return kept | {path: value for path, value in inner.items() if path}
+
+
+def combine_plans(look: Inputs, plans: Sequence[tuple[Plan, frozenset[str]]]) -> Plan:
+    """The plan of a job that runs these, each with the names of its program's own files.
+
+    The first that uses all nodes stands for the job; the one with most CPUs sizes its request.
+    """
+    programs = tuple(
+        ProgramPlan(
+            step.name,
+            plan,
+            tuple(file for file in plan.files if file.path in own),
+            look.cite_job("steps", index),
+        )
+        for index, (step, (plan, own)) in enumerate(zip(look.job.steps, plans, strict=True))
+    )
+    every = [plan for plan, _ in plans]
+    lead = next(plan for plan in every if plan.shape.nodes == look.job.nodes)
+    files = [file for plan, own in plans for file in plan.files if file.path not in own]
+    return lead._replace(
+        programs=programs,
+        env=share_environment([plan.env for plan in every]),
+        steps=tuple(step for step in lead.steps if step.name in ("before", "finally")),
+        files=tuple(dict.fromkeys(files)),
+        stop=_join_stops([plan.stop for plan in every]),
+        checks=tuple(dict.fromkeys(check for plan in every for check in plan.checks)),
+        notes=join_notes(plan.notes for plan in every),
+    )
+
+
+def join_notes(notes: Iterable[Sequence[Diagnostic]]) -> tuple[Diagnostic, ...]:
+    """What is noted of any step, each thing once."""
+    return tuple(dict.fromkeys(note for each in notes for note in each))
+
+
+def share_environment(tables: Sequence[Mapping[str, Setting]]) -> dict[str, Setting]:
+    """The variables that have one value in every step, and depend on none that has several."""
+    first, *others = tables
+    shared = {
+        name: setting
+        for name, setting in first.items()
+        if all(name in other and other[name].value == setting.value for other in others)
+    }
+    varied = {name for table in tables for name in table} - {*shared} | _OF_A_STEP
+    while True:
+        depends = {n for n, s in shared.items() if varied & {*list_names(s.value)}}
+        if not depends:
+            return shared
+        varied |= depends
+        shared = {name: s for name, s in shared.items() if name not in depends}
+
+
+def _join_stops(stops: Sequence[StopPlan | None]) -> StopPlan | None:
+    """How the job stops early; with a signal to the ranks if the program of any step wants it.
+
+    Programs without a handler do not get that signal, and look for the stop file.
+    """
+    known = [stop for stop in stops if stop is not None]
+    return next((stop for stop in known if stop.ranks), known[0] if known else None)

@@ -1,0 +1,97 @@
+"""Several programs in one job on a real cluster: training, then evaluation, with each launcher."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cluster import Cluster
+from tests.e2e.runs import LAUNCHERS, Run, answer, submit, write
+from tests.products import one_of_each
+from tests.waiting import until
+
+pytestmark = [pytest.mark.cluster, pytest.mark.slow]
+
+PROGRAM = """\
+import os, socket, sys, time
+from pathlib import Path
+import torch.distributed as dist
+dist.init_process_group("gloo")
+step, rank, world = os.environ["JOBGEN_STEP"], dist.get_rank(), dist.get_world_size()
+names = [None] * world
+dist.all_gather_object(names, socket.gethostname())
+print(f"{step}: rank {rank} of {world} on {len(set(names))} nodes", flush=True)
+Path(f"{step}.{rank}.{os.environ['JOBGEN_RESTART']}").touch()
+if step == "train" and rank == 0:
+    Path("model").write_text("trained")
+if step == "eval":
+    assert Path("model").read_text() == "trained"
+    while os.environ["JOBGEN_RESTART"] == "0" and "stops" in sys.argv:
+        if Path(os.environ["JOBGEN_STOP_FILE"]).exists():
+            Path(os.environ["JOBGEN_STOPPED_FILE"]).touch()
+            break
+        time.sleep(0.1)
+dist.destroy_process_group()
+sys.exit(4 if f"fails-{step}" in sys.argv and rank == 0 else 0)
+"""
+
+
+def start(cluster: Cluster, folder: Path, argument: str = "", **keys: object) -> Run:
+    """Four ranks on two nodes, then two on the first."""
+    folder.mkdir()
+    (folder / "main.py").write_text(PROGRAM)
+    run = f"main.py {argument}"
+    steps = [{"name": "train", "run": run}, {"name": "eval", "run": run, "nodes": 1}]
+    job = {"name": "steps", "nodes": 2, "time": "1h", "procs_per_node": 2, "steps": steps}
+    job["finally"] = 'echo "$JOBGEN_EXIT_CODE" >>ended'
+    return submit(cluster, write(folder, {**job, **keys}))
+
+
+def read_output(run: Run, step: str, restart: int = 0) -> list[str]:
+    """What the ranks of one step have printed."""
+    folder = run.directory / "logs" / "0" / str(restart) / step
+    paths = (path for path in folder.glob("n*.out") if not path.is_symlink())
+    return sorted(line for path in paths for line in path.read_text().splitlines())
+
+
+TRAINED = [f"train: rank {rank} of 4 on 2 nodes" for rank in range(4)]
+EVALUATED = [f"eval: rank {rank} of 2 on 1 nodes" for rank in range(2)]
+
+
+@pytest.mark.train("torch", "deepspeed", "accelerate")
+@pytest.mark.parametrize("launcher", one_of_each(LAUNCHERS, list(LAUNCHERS)))
+def test_training_then_evaluation(cluster: Cluster, tmp_path: Path, launcher: str) -> None:
+    run = start(cluster, tmp_path / "job", launcher=LAUNCHERS[launcher])
+    assert run.wait() == 0, run.story()
+    assert read_output(run, "train") == TRAINED
+    assert read_output(run, "eval") == EVALUATED
+    assert (run.directory / "src" / "ended").read_text() == "0\n"
+    until(lambda: not cluster.processes_with_env(run.token), "the end of every rank")
+
+
+@pytest.mark.train("torch")
+def test_a_failing_step_ends_the_job_and_is_named(cluster: Cluster, tmp_path: Path) -> None:
+    run = start(cluster, tmp_path / "job", "fails-train")
+    assert run.wait() == 1, run.story()
+    assert run.show()["exit"] == "4:0"
+    assert not read_output(run, "eval")
+    assert (run.directory / "src" / "ended").read_text() == "4\n"
+    (step,) = answer(run.jobgen("show", "--json"))["job"]["steps"]
+    assert (step["name"], step["code"]) == ("train", 4)
+    assert "step train" in run.jobgen("show").stdout
+    assert "step train" in run.jobgen("diagnose").stdout
+
+
+@pytest.mark.train("torch")
+def test_a_requeue_in_the_second_step_keeps_the_first(cluster: Cluster, tmp_path: Path) -> None:
+    keys = {"checkpoint": {"grace": "5m", "requeue": True}}
+    run = start(cluster, tmp_path / "job", "stops", **keys)
+    source = run.directory / "src"
+    until(lambda: len([*source.glob("eval.*.0")]) == 2, run.story)
+    cluster.slurm("scancel", "--batch", "--signal=USR1", run.job)
+    assert run.wait() == 0, run.story()
+    assert len([*source.glob("eval.*.1")]) == 2
+    assert not [*source.glob("train.*.1")]
+    assert read_output(run, "eval", restart=1) == EVALUATED
+    assert (source / "ended").read_text() == "0\n", "once, at the last end"
