@@ -27,6 +27,8 @@ HEIGHT = 25
 """Lines of the screen, next command included."""
 _LEAST = 3
 """Lines that warnings get at least, whatever else there is."""
+_MOST_STEPS = 6
+"""Steps that are listed."""
 _LABEL = 10
 """Columns of ``Cost``, ``Launch`` and their like."""
 _MARKS = {
@@ -116,6 +118,9 @@ def _list_steps(plan: Plan) -> list[str]:
         f"{count(each.plan.shape.nodes, 'node')}, {defuse(each.plan.launcher.value)}"
         for each in plan.programs
     ] or ["the program"]
+    more = len(programs) - _MOST_STEPS
+    if more > 1:
+        programs = [*programs[:_MOST_STEPS], f"and {more} more: --section steps"]
     first = [f"before: {defuse(around['before'])}"] if "before" in around else []
     last = [f"finally: {defuse(around['finally'])}"] if "finally" in around else []
     return [*first, *programs, *last] if first or last or plan.programs else []
