@@ -1,0 +1,40 @@
+"""Steps beside every other key that adds to the scripts: what is rendered is sound bash."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+
+from jobgen.render import render
+from tests.golden.cases import templates
+from tests.resolve.made import job, plan
+from tests.shellcheck import shellcheck
+
+STEPS = (
+    "[{name: train, run: train.py, launcher: accelerate}, "
+    "{name: eval, run: eval.py, nodes: 1, launcher: deepspeed}, "
+    "{run: ./count, launcher: plain, nodes: 1}]"
+)
+KEYS = {
+    "sweep": {"sweep": "{grid: {LR: [1, 2]}}", "env": "{A: 1}"},
+    "signal": {"checkpoint": "{requeue: true, to: ranks}", "secrets": "[TOKEN]", "monitor": "30s"},
+    "pdsh": {"steps": "[{run: train.py, launcher: {type: deepspeed, ssh: pdsh}}]"},
+    "pyxis": {"container": "nvcr.io/x:1", "before": "ls", "finally": "ls"},
+    "apptainer": {"container": "{image: /x.sif, runtime: apptainer}"},
+    "docker": {"container": "{image: x, runtime: docker}"},
+    "array": {"array": "0-3", "notify": "{command: ./tell, on: [fail]}"},
+}
+
+
+@pytest.mark.parametrize("standalone", [False, True])
+@pytest.mark.parametrize("case", KEYS)
+def test_scripts_of_steps_are_sound(case: str, *, standalone: bool) -> None:
+    made = plan(job(**{"run": "", "steps": STEPS, **KEYS[case]}))
+    bundle = render(made, templates(), standalone=standalone)
+    scripts = [file for file in bundle.files if file.path.endswith((".sh", ".sbatch"))]
+    assert {"job.sbatch", "step.sh"} < {file.path for file in scripts}
+    for file in scripts:
+        for words in (["bash", "-n"], [shellcheck(), "--shell=bash", "-"]):
+            done = subprocess.run(words, input=file.content, capture_output=True)
+            assert (done.stdout + done.stderr).decode() == "", file.path
