@@ -17,7 +17,7 @@ from tests.cluster import Cluster
 from tests.cluster.client import JOBGEN
 from tests.cluster.texts import profile
 from tests.e2e.runs import Run, submit, write
-from tests.terminals import spawn_on_terminal
+from tests.terminals import spawn_on_terminal, spawn_sized
 from tests.waiting import HANG, until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(300)]
@@ -106,7 +106,7 @@ def test_json_holds_what_a_command_printed_and_how_it_ended(run: Run) -> None:
 
 def test_a_shell_has_the_person_s_terminal(run: Run) -> None:
     words = run.cluster.client.words([*JOBGEN, "sh", run.id, "--rank", "1"])
-    child = spawn_on_terminal(words[0], words[1:], dimensions=(30, 100), timeout=HANG)
+    child = spawn_sized(words[0], words[1:], 30, 100, timeout=HANG)
     child.expect_exact("beside rank 1")
     prompt = f"({run.id} {find_nodes(run)[1]}) "
     child.expect_exact(prompt)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import select
-import shutil
 import signal
 import termios
 import tty as terminals
@@ -25,10 +24,12 @@ _SLICE = 0.05
 
 def run_script(link: Link, where: str, script: str, *, tty: bool) -> int:
     """The exit code of this script. Raises Unreachable where the connection is lost."""
-    channel = _start(link, where, script, tty=tty)
-    with contextlib.closing(channel), _watch_size() as resized, _make_raw(tty):
-        _Pump(channel, resized, tty=tty).run()
-        code = channel.recv_exit_status()
+    # watched before it is read for the first time: else a change between the two would be lost
+    with _watch_size() as resized:
+        channel = _start(link, where, script, tty=tty)
+        with contextlib.closing(channel), _make_raw(tty):
+            _Pump(channel, resized, tty=tty).run()
+            code = channel.recv_exit_status()
     if code < 0 and not link.transport.is_active():
         raise link.explain_loss(where)
     # what a signal ended has no exit status
@@ -39,7 +40,7 @@ def _start(link: Link, where: str, script: str, *, tty: bool) -> paramiko.Channe
     try:
         channel = link.transport.open_session(window_size=WINDOW, timeout=link.patience)
         if tty:
-            columns, lines = shutil.get_terminal_size()
+            columns, lines = _measure_terminal()
             channel.get_pty(os.environ.get("TERM", "dumb"), columns, lines)
         channel.exec_command(build_remote_line(script))
     except (paramiko.SSHException, EOFError, OSError) as error:
@@ -48,6 +49,11 @@ def _start(link: Link, where: str, script: str, *, tty: bool) -> paramiko.Channe
         problem = Diagnostic("J404", f"{where}: the server starts no second session: {error}")
         raise Unreachable(problem) from None
     return channel
+
+
+def _measure_terminal() -> tuple[int, int]:
+    """Columns and lines as they are, whatever COLUMNS and LINES say: those do not follow it."""
+    return os.get_terminal_size(_OUTPUT)
 
 
 @contextlib.contextmanager
@@ -126,7 +132,7 @@ class _Pump:
 
     def _resize(self) -> None:
         if self._tty:
-            columns, lines = shutil.get_terminal_size()
+            columns, lines = _measure_terminal()
             self._channel.resize_pty(columns, lines)
 
     def _read_input(self) -> None:
