@@ -48,9 +48,9 @@ def command(call: Call, ref: str, **options: Any) -> int:
     """Show the logs of all ranks as one stream.
 
     ID is a run (llama-3), a job's name (its newest run), a Slurm job ID, or @last.
-    Each line starts with its node and rank; what several ranks wrote is shown once, with * for
-    several nodes and r* for all ranks. `!` marks standard error. What launchers write after a
-    failure, and tracebacks of ranks that only lost another rank, are folded; -v shows them.
+    Each line starts with its node and rank; what several ranks wrote is shown once (*: several
+    nodes, r*: all ranks, !: standard error). What launchers write after a failure, and tracebacks
+    of ranks that only lost another rank, are folded; -v shows them.
     """
     from jobgen.cli import following
 
