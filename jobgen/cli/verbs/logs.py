@@ -49,8 +49,8 @@ def command(call: Call, ref: str, **options: Any) -> int:
 
     ID is a run (llama-3), a job's name (its newest run), a Slurm job ID, or @last.
     Each line starts with its node and rank; what several ranks wrote is shown once (*: several
-    nodes, r*: all ranks, !: standard error). What launchers write after a failure, and tracebacks
-    of ranks that only lost another rank, are folded; -v shows them.
+    nodes, r*: all ranks, !: standard error). What only follows from a failure is folded; -v
+    shows it.
     """
     from jobgen.cli import following
 
