@@ -111,7 +111,7 @@ def test_a_key_is_explained_with_its_values_and_an_example() -> None:
     assert "Values:   a whole number from 1\n" in text
     assert "Example:  procs_per_node: 2\n" in text
     assert "See also: procs_per_node (cluster.yaml)" in text
-    assert "Default:  none: the key is required" in screens.screen(explain("time"), PLAIN)
+    assert "Default:  none: the key is required" in screens.screen(explain("nodes"), PLAIN)
 
 
 def test_a_key_is_found_by_its_path_or_its_name_and_by_a_pattern() -> None:

@@ -42,7 +42,7 @@ def files(run: Run) -> set[str]:
 
 
 def prune(cluster: Cluster, *words: str) -> dict[str, Any]:
-    return answer(cluster.client.jobgen("prune", "--json", *words))  # type: ignore[no-any-return]
+    return answer(cluster.client.jobgen("prune", "--json", "-c", "testbed", *words))  # type: ignore[no-any-return]
 
 
 def test_only_what_has_ended_and_nobody_needs_is_removed(cluster: Cluster, tmp_path: Path) -> None:

@@ -252,8 +252,9 @@ def test_a_rank_that_the_others_wait_for_is_named_while_the_job_runs(
     """As after ten minutes; a template of the job's own makes them three seconds here."""
     templates = tmp_path / "job" / "templates" / "slurm"
     templates.mkdir(parents=True)
-    text = (REPOSITORY / "templates/slurm/_finish.j2").read_text()
-    (templates / "_finish.j2").write_text(text.replace("silence=600", "silence=3"))
+    text = (REPOSITORY / "templates/slurm/_follow.j2").read_text()
+    assert "silence=600" in text
+    (templates / "_follow.j2").write_text(text.replace("silence=600", "silence=3"))
     run = obeying(cluster, tmp_path / "job", launcher="srun")
     where = node(run, 1)
     end(run, {1: 0})

@@ -65,6 +65,7 @@ class Rank:
             "JOBGEN_RESTART": "0",
             "JOBGEN_WORLD_SIZE": "4",
             "JOBGEN_RANKS_PER_NODE": "2",
+            "JOBGEN_STEP": "train",
             "RANK": "3",
             "LOCAL_RANK": "1",
             "WORLD_SIZE": "4",
