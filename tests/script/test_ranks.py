@@ -273,5 +273,5 @@ def test_a_rank_that_slurm_cannot_end_looks_for_itself(tmp_path: Path) -> None:
 def guarded(job: Job) -> Job:
     """The job with all blocks of rank.sh, and ranks that guard themselves."""
     (job.folder / "bundle" / "rank.sh").write_text(payload.text("rank.sh"))
-    job.env["JOBGEN_GUARD"] = "1"
+    job.env |= {"JOBGEN_GUARD": "1", "JOBGEN_STEP": "train"}
     return job
