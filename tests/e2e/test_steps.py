@@ -60,7 +60,7 @@ EVALUATED = [f"eval: rank {rank} of 2 on 1 nodes" for rank in range(2)]
 
 
 @pytest.mark.train("torch", "deepspeed", "accelerate")
-@pytest.mark.parametrize("launcher", one_of_each(LAUNCHERS, list(LAUNCHERS)))
+@pytest.mark.parametrize("launcher", one_of_each(LAUNCHERS, ["torchrun c10d", "deepspeed no_ssh"]))
 def test_training_then_evaluation(cluster: Cluster, tmp_path: Path, launcher: str) -> None:
     run = start(cluster, tmp_path / "job", launcher=LAUNCHERS[launcher])
     assert run.wait() == 0, run.story()
