@@ -39,9 +39,11 @@ cd "$start" 2>/dev/null || cd "$run/src" || exit 1
 if (($#)); then exec "$@"; fi
 # a .bashrc, such as one that activates a conda environment, must not win over the rank's environment
 exec bash --rcfile <(
-    printf '%s\n' '[[ ! -r ~/.bashrc ]] || . ~/.bashrc'
-    # srun waits for all that holds the terminal, so a job in the background would keep the shell from ending
-    printf '%s\n' '[[ $(trap -p EXIT) ]] || trap '\''jobs=$(jobs -p); [[ ! $jobs ]] || kill -HUP $jobs'\'' EXIT'
+    cat <<'LINES'
+[[ ! -r ~/.bashrc ]] || . ~/.bashrc
+# srun waits for all that holds the terminal, so a job in the background would keep the shell from ending
+[[ $(trap -p EXIT) ]] || trap 'jobs=$(jobs -p); [[ ! $jobs ]] || kill -HUP $jobs' EXIT
+LINES
     export -p
     printf 'PS1=%q\n' "($label) \\w\\\$ "
 ) -i
