@@ -15,10 +15,10 @@ from jobgen.named_tuple import NamedTuple
 if TYPE_CHECKING:
     from jobgen.catalog import Parent
     from jobgen.model.cluster import ClusterProfile
+    from jobgen.model.decision import PlanCheck
     from jobgen.model.facts import Facts
     from jobgen.model.job import JobSpec
     from jobgen.model.loaded import Loaded
-    from jobgen.model.plan import PlanCheck
 
 
 _CLUSTER = re.compile(r"^cluster:[ \t]+([\w./-]+)[ \t]*(?:#.*)?$", re.MULTILINE)

@@ -9,7 +9,7 @@ from jobgen.errors import CheckFailed, Diagnostic, Invalid, JobgenError, Severit
 
 if TYPE_CHECKING:
     from jobgen.app.prepare import PreparedJob
-    from jobgen.model.plan import PlanCheck
+    from jobgen.model.decision import PlanCheck
 
 _DECIDED_AGAIN = frozenset({"J208", "J215", "J217"})
 """Codes of decisions that repeat J138, the check of two keys of the job against each other."""

@@ -21,10 +21,11 @@ if TYPE_CHECKING:
     from jobgen.load import Read
     from jobgen.model.bundle import Bundle
     from jobgen.model.cluster import ClusterProfile
+    from jobgen.model.decision import PlanCheck
     from jobgen.model.facts import Facts
     from jobgen.model.job import JobSpec
     from jobgen.model.loaded import Loaded
-    from jobgen.model.plan import Plan, PlanCheck
+    from jobgen.model.plan import Plan
     from jobgen.resolve.planner_request import PlannerRequest
     from jobgen.upload import Manifest
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from jobgen.app.plan_extras import Planned
     from jobgen.app.prepare import PreparedJob
     from jobgen.cli.screens.plan_summary import Preview
-    from jobgen.model.plan import PlanCheck
+    from jobgen.model.decision import PlanCheck
 
 
 class PlanOptions(NamedTuple):
@@ -150,7 +150,7 @@ def estimate_job(ready: PreparedJob) -> PlannerAnswer:
 
 
 def _failing(found: Advised, ready: PreparedJob) -> Iterator[PlanCheck]:
-    from jobgen.model.plan import PlanCheck
+    from jobgen.model.decision import PlanCheck
     from jobgen.resolve.planner_request import UNFIT
 
     shown = found.advice.first_option if found.advice else None

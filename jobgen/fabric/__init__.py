@@ -18,7 +18,8 @@ from jobgen.fabric.network_settings import Env, NetworkSite, list_profile_env, s
 from jobgen.fabric.node_settings import configure_node
 from jobgen.fabric.sockets import configure_ethernet, configure_interface
 from jobgen.fabric.verbs import configure_infiniband, configure_roce
-from jobgen.model.plan import Mount, Part, Shape
+from jobgen.model.part_plans import Mount
+from jobgen.model.plan import Part, Shape
 
 if TYPE_CHECKING:
     from jobgen.model.cluster import ClusterProfile

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 from jobgen.errors import Place
 from jobgen.fabric.network_settings import Env, NetworkSite, build_settings, set_sockets
-from jobgen.model.plan import Mount, Part, Setting
+from jobgen.model.decision import Setting
+from jobgen.model.part_plans import Mount
+from jobgen.model.plan import Part
 
 _TCPX, _TCPXO, _GIB = "/var/lib/tcpx/lib64", "/var/lib/tcpxo/lib64", "/usr/local/gib"
 _SOCKET = "/run/tcpx-$SLURM_JOB_ID"

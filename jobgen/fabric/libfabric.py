@@ -6,7 +6,8 @@ Sources: aws/aws-ofi-nccl, doc/efa-env-var.md; HewlettPackard/shs-ccl-docs, ccl_
 from __future__ import annotations
 
 from jobgen.fabric.network_settings import NetworkSite, build_settings, set_sockets
-from jobgen.model.plan import Part, Setting
+from jobgen.model.decision import Setting
+from jobgen.model.plan import Part
 
 # releases of the plug-in after 1.11 call themselves Libfabric and still answer to this name
 _PLUG_IN = "AWS Libfabric"

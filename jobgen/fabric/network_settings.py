@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from jobgen.errors import Place
-from jobgen.model.plan import Setting
+from jobgen.model.decision import Setting
 from jobgen.model.units import Release
 from jobgen.named_tuple import NamedTuple
 

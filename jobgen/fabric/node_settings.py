@@ -7,7 +7,9 @@ RTX 40 cards).
 from __future__ import annotations
 
 from jobgen.fabric.network_settings import Env, NetworkSite
-from jobgen.model.plan import Mount, Part, Setting, Shape
+from jobgen.model.decision import Setting
+from jobgen.model.part_plans import Mount
+from jobgen.model.plan import Part, Shape
 
 _IMEX = "/dev/nvidia-caps-imex-channels"
 

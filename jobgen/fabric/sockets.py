@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from jobgen.fabric.network_settings import NetworkSite, set_sockets
-from jobgen.model.plan import Part, Setting
+from jobgen.model.decision import Setting
+from jobgen.model.plan import Part
 
 
 def configure_ethernet(site: NetworkSite) -> Part:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from jobgen.errors import Diagnostic
 from jobgen.fabric.network_settings import Env, NetworkSite, set_cards, set_sockets
-from jobgen.model.plan import Part, Setting
+from jobgen.model.decision import Setting
+from jobgen.model.plan import Part
 
 
 def configure_infiniband(site: NetworkSite) -> Part:

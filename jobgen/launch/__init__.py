@@ -13,7 +13,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from jobgen.errors import Place
-from jobgen.model.plan import NOWHERE, Part, Shape, Step
+from jobgen.model.decision import NOWHERE
+from jobgen.model.plan import Part, Shape, Step
 from jobgen.named_tuple import NamedTuple
 from jobgen.shell import Raw, Word, quote, quote_expandable
 

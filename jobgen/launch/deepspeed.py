@@ -18,7 +18,8 @@ from jobgen.launch import (
     require_program,
 )
 from jobgen.model.bundle import BundleFile
-from jobgen.model.plan import Part, Setting, Step
+from jobgen.model.decision import Setting
+from jobgen.model.plan import Part, Step
 from jobgen.shell import Raw
 
 _CONFIG = "ds_config.json"

@@ -16,7 +16,8 @@ from jobgen.launch import (
     name_program,
     require_program,
 )
-from jobgen.model.plan import Part, Setting, Step
+from jobgen.model.decision import Setting
+from jobgen.model.plan import Part, Step
 from jobgen.shell import Raw, Word
 
 JOIN = 900

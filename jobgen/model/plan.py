@@ -3,70 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import StrEnum
 from types import MappingProxyType
-from typing import Generic, Literal, TypeVar
+from typing import Literal
 
 from jobgen.errors import Diagnostic, Place
 from jobgen.model.bundle import BundleFile
+from jobgen.model.decision import NOWHERE, Decision, PlanCheck, Setting
+from jobgen.model.part_plans import (
+    CachesPlan,
+    ContainerPlan,
+    MonitorPlan,
+    Mount,
+    NotifyPlan,
+    PreflightPlan,
+    StopPlan,
+    TrackPlan,
+)
 from jobgen.named_tuple import NamedTuple
 from jobgen.shell import Word
-
-T = TypeVar("T")
-NOWHERE = Place("")
-
-
-def cite_rule(name: str) -> Place:
-    """The place of what a rule of jobgen's own decides."""
-    return Place(name, kind="rule")
-
-
-class SelfEvident(StrEnum):
-    """Reasons that add nothing to the option itself: its line is shown alone."""
-
-    AS_ASKED = "set in the job"
-    CLUSTER_DEFAULT = "cluster default"
-    JOB_NAME = "job name"
-    TIME_LIMIT = "time limit"
-    GPUS = "GPUs per node"
-    MEMORY = "memory per node"
-
-
-class Decision(NamedTuple, Generic[T]):
-    """A value, the sentence that says why, and the place that says so.
-
-    ``place`` is a label such as ``job.yaml:12``, ``cluster a100x16:31`` or the name of a rule;
-    never an absolute path.
-    """
-
-    value: T
-    why: str
-    place: Place = NOWHERE
-
-
-class Setting(Decision[str]):
-    """A decision whose value is text: a directive, a variable, a line of bash."""
-
-    __slots__ = ()
-
-
-class PlanCheck(NamedTuple):
-    """Something looked at before anything happens: ok, warn or fail, and what was seen."""
-
-    status: Literal["ok", "warn", "fail"]
-    message: str
-    code: str = "J000"
-    hint: str = ""
-    place: Place | None = None
-    """The line that has to change; None if none is wrong."""
-
-
-class Mount(NamedTuple):
-    """A path of the node made visible in the container."""
-
-    source: str
-    target: str
-    readonly: bool = False
 
 
 class Part(NamedTuple):
@@ -185,103 +139,6 @@ class Step(NamedTuple):
     text: str
     background: bool = False
     why: str = ""
-    place: Place = NOWHERE
-
-
-class ContainerPlan(NamedTuple):
-    """The container that every step runs in."""
-
-    runtime: Literal["pyxis", "apptainer", "docker"]
-    image: str
-    mounts: tuple[Mount, ...] = ()
-    args: tuple[str, ...] = ()
-    workdir: str = ""
-    """Where the program starts, inside; empty means the job's own directory."""
-    setup: tuple[Setting, ...] = ()
-    """Lines that run on every node before it is entered."""
-    before: str = ""
-    """Lines of bash that find the job's devices, right before ``enter``."""
-    why: str = ""
-    """A comment above ``enter``."""
-    enter: tuple[tuple[Word, ...], ...] = ()
-    """What a node runs to start ``node.sh`` inside; empty where srun enters the container."""
-    place: Place = NOWHERE
-
-
-class CachesPlan(NamedTuple):
-    """The folder on each node in which compilers keep their caches."""
-
-    digest: str
-    """Of the software that the caches are made by: part of the folder's name."""
-    variables: Mapping[str, str]
-    """Variable → its folder below that one."""
-    remove: tuple[tuple[Word, ...], ...]
-    """What the batch shell runs at the end; empty if they are gone with the container."""
-
-
-class StopPlan(NamedTuple):
-    """The pre-timeout signal to the batch shell, its lead, and what follows."""
-
-    signal: str
-    grace: int
-    """Seconds between the warning and the end that the program may use."""
-    lead: int
-    """Seconds before the end at which Slurm is asked to warn: the grace, and room to requeue."""
-    requeue: bool
-    max_requeues: int
-    ranks: str = ""
-    """The signal that each rank's program gets; empty if it looks for the stop file."""
-    step: tuple[tuple[Word, ...], ...] = ()
-    """What the batch shell runs to send it."""
-
-    @property
-    def starts(self) -> int:
-        """How often the job starts at most."""
-        return 1 + self.max_requeues if self.requeue else 1
-
-
-class MonitorPlan(NamedTuple):
-    """What looks at every node beside the program: how often, and the step that does it."""
-
-    every: int
-    """Seconds between two samples; more of them where a node's file grows long."""
-    start: tuple[tuple[Word, ...], ...]
-    """What the batch shell runs beside the program, a line of words each."""
-    place: Place = NOWHERE
-
-
-class NotifyPlan(NamedTuple):
-    """What the job sends about itself, and when."""
-
-    on: tuple[str, ...]
-    url: str = ""
-    """Where JSON is posted to; empty if a secret holds it, or nothing is posted."""
-    secret: str = ""
-    """The secret that holds the URL."""
-    command: tuple[str, ...] = ()
-    """Words in the grammar of ``shell.expandable``."""
-    place: Place = NOWHERE
-
-
-class TrackPlan(NamedTuple):
-    """The folders in the working directory that trackers write to."""
-
-    folders: tuple[str, ...]
-
-
-class PreflightPlan(NamedTuple):
-    """What is checked on every node before the program starts, and what follows from a bad one."""
-
-    expect: tuple[Setting, ...]
-    """``what=value``, as ``preflight.sh`` takes it."""
-    stops: bool
-    """Whether a bad node ends the job; an elastic one only names it."""
-    excludes: bool
-    """Whether the job is requeued without it."""
-    spare: int
-    """Nodes of the cluster that may be excluded before too few are left."""
-    measures: tuple[str, ...] | None = None
-    """Words for ``preflight_full.sh``; None where no all-reduce is measured."""
     place: Place = NOWHERE
 
 

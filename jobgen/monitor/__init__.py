@@ -10,7 +10,8 @@ from __future__ import annotations
 from jobgen import payload
 from jobgen.errors import Place
 from jobgen.model.bundle import BundleFile
-from jobgen.model.plan import MonitorPlan, Shape
+from jobgen.model.part_plans import MonitorPlan
+from jobgen.model.plan import Shape
 from jobgen.shell import Raw, Word
 
 FILE = "monitor.sh"

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from jobgen import payload
 from jobgen.errors import Place
 from jobgen.model.bundle import BundleFile
-from jobgen.model.plan import Setting, Shape, cite_rule
+from jobgen.model.decision import Setting, cite_rule
+from jobgen.model.plan import Shape
 from jobgen.named_tuple import NamedTuple
 
 if TYPE_CHECKING:

@@ -5,19 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from jobgen.model.plan import (
+from jobgen.model.decision import Decision
+from jobgen.model.part_plans import (
     CachesPlan,
     ContainerPlan,
-    Decision,
     MonitorPlan,
     NotifyPlan,
-    Packing,
-    Plan,
     PreflightPlan,
-    ProgramPlan,
-    Step,
     StopPlan,
 )
+from jobgen.model.plan import Packing, Plan, ProgramPlan, Step
 from jobgen.shell import quote
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from jobgen.model.plan import Plan, SelfEvident, Setting
+from jobgen.model.decision import SelfEvident, Setting
+from jobgen.model.plan import Plan
 from jobgen.render.setup_lines import format_comment
 from jobgen.shell import Raw
 

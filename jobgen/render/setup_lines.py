@@ -6,7 +6,8 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from jobgen.model.plan import NOWHERE, Decision, Precedence, SelfEvident, Setting
+from jobgen.model.decision import NOWHERE, Decision, SelfEvident, Setting
+from jobgen.model.plan import Precedence
 from jobgen.shell import Raw, quote_expandable
 
 _WIDTH = 96

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from jobgen.model.plan import Plan, ProgramPlan, Setting, Step
+from jobgen.model.decision import Setting
+from jobgen.model.plan import Plan, ProgramPlan, Step
 from jobgen.named_tuple import NamedTuple
 from jobgen.render.setup_lines import (
     explain_setting,

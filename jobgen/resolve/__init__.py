@@ -11,19 +11,10 @@ from typing import TYPE_CHECKING
 from jobgen.errors import Diagnostic, Invalid, raise_errors
 from jobgen.fabric import configure_network
 from jobgen.launch import Launch, LaunchRequest, launch
+from jobgen.model.decision import PlanCheck, SelfEvident, Setting
 from jobgen.model.facts import Facts
-from jobgen.model.plan import (
-    ContainerPlan,
-    Part,
-    Plan,
-    PlanCheck,
-    SelfEvident,
-    Setting,
-    Shape,
-    Step,
-    StopPlan,
-    TrackPlan,
-)
+from jobgen.model.part_plans import ContainerPlan, StopPlan, TrackPlan
+from jobgen.model.plan import Part, Plan, Shape, Step
 from jobgen.named_tuple import NamedTuple
 from jobgen.resolve import (
     binding,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from jobgen.model.plan import SelfEvident, Setting, Shape, cite_rule
+from jobgen.model.decision import SelfEvident, Setting, cite_rule
+from jobgen.model.plan import Shape
 from jobgen.resolve.inputs import Inputs
 from jobgen.shell import Raw, Word
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from jobgen.data import RunArgument, run_arguments
 from jobgen.errors import Place
 from jobgen.launch.distributed import forms_group
-from jobgen.model.plan import PlanCheck
+from jobgen.model.decision import PlanCheck
 from jobgen.model.units import clip
 from jobgen.named_tuple import NamedTuple
 from jobgen.resolve.inputs import Inputs

@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 
 from jobgen.errors import Place
-from jobgen.model.plan import Part, SelfEvident, Setting, Shape, cite_rule
+from jobgen.model.decision import SelfEvident, Setting, cite_rule
+from jobgen.model.plan import Part, Shape
 from jobgen.resolve.inputs import Inputs
 from jobgen.resolve.shape import Sized
 from jobgen.shell.programs import read_started

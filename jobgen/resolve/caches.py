@@ -11,7 +11,9 @@ import hashlib
 from collections.abc import Mapping
 
 from jobgen.errors import Place
-from jobgen.model.plan import CachesPlan, SelfEvident, Setting, Shape, cite_rule
+from jobgen.model.decision import SelfEvident, Setting, cite_rule
+from jobgen.model.part_plans import CachesPlan
+from jobgen.model.plan import Shape
 from jobgen.named_tuple import NamedTuple
 from jobgen.resolve.inputs import Inputs
 from jobgen.resolve.shape import Sized

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from jobgen.model.plan import PlanCheck, SelfEvident, Setting, Shape, cite_rule
+from jobgen.model.decision import PlanCheck, SelfEvident, Setting, cite_rule
+from jobgen.model.plan import Shape
 from jobgen.resolve.inputs import Inputs
 from jobgen.shell.script_variables import find_assignments
 

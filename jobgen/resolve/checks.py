@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from jobgen.errors import Diagnostic
+from jobgen.model.decision import PlanCheck
 from jobgen.model.launchers import get_facts
-from jobgen.model.plan import PlanCheck, Shape
+from jobgen.model.plan import Shape
 from jobgen.resolve.allocation import ask_memory, merge_options, takes_all
 from jobgen.resolve.checkpoint_folder import check_folder
 from jobgen.resolve.inputs import Inputs

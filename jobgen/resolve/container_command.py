@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 
 from jobgen.errors import Diagnostic, Place
 from jobgen.launch import expand_args
+from jobgen.model.decision import SelfEvident, Setting
 from jobgen.model.launchers import LAUNCHERS
-from jobgen.model.plan import ContainerPlan, Mount, Part, SelfEvident, Setting, Shape
+from jobgen.model.part_plans import ContainerPlan, Mount
+from jobgen.model.plan import Part, Shape
 from jobgen.resolve.docker import Devices, list_devices
 from jobgen.resolve.inputs import Inputs
 from jobgen.resolve.rank_environment import decide_precedence, list_always

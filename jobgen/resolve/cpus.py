@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from jobgen.errors import Diagnostic
+from jobgen.model.decision import SelfEvident, cite_rule
 from jobgen.model.launchers import get_facts
-from jobgen.model.plan import SelfEvident, cite_rule
 from jobgen.named_tuple import NamedTuple
 from jobgen.resolve import allocation
 from jobgen.resolve.inputs import Inputs

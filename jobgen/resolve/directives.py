@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from jobgen.errors import Place
-from jobgen.model.plan import SelfEvident, Setting, Shape, StopPlan, cite_rule
+from jobgen.model.decision import SelfEvident, Setting, cite_rule
+from jobgen.model.part_plans import StopPlan
+from jobgen.model.plan import Shape
 from jobgen.resolve import allocation, notifying
 from jobgen.resolve.inputs import Inputs
 from jobgen.resolve.packing import is_packed

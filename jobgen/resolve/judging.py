@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from jobgen.errors import Diagnostic
-from jobgen.model.plan import Setting, Shape
+from jobgen.model.decision import Setting
+from jobgen.model.plan import Shape
 from jobgen.resolve.inputs import Inputs
 from jobgen.shell import list_names
 

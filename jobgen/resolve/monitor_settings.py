@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from jobgen.errors import Diagnostic
-from jobgen.model.plan import MonitorPlan, Part, Shape
+from jobgen.model.part_plans import MonitorPlan
+from jobgen.model.plan import Part, Shape
 from jobgen.monitor import NO_GPUS, SHARES_GPUS
 from jobgen.resolve.allocation import name_gpus
 from jobgen.resolve.inputs import Inputs

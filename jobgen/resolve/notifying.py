@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from jobgen.model.decision import SelfEvident, Setting
 from jobgen.model.notify import EVENTS, SECRET
-from jobgen.model.plan import NotifyPlan, Part, SelfEvident, Setting
+from jobgen.model.part_plans import NotifyPlan
+from jobgen.model.plan import Part
 from jobgen.resolve.inputs import Inputs
 from jobgen.resolve.shape import Sized
 

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from jobgen.errors import Diagnostic, Invalid, raise_errors
-from jobgen.model.plan import Estimate, PlanCheck, Shape
+from jobgen.model.decision import PlanCheck
+from jobgen.model.plan import Estimate, Shape
 from jobgen.model.trained import ModelShape
 from jobgen.named_tuple import NamedTuple
 from jobgen.resolve.inputs import Inputs

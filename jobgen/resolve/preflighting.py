@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from jobgen.errors import Place
-from jobgen.model.plan import Part, PreflightPlan, SelfEvident, Setting, Shape, StopPlan, cite_rule
+from jobgen.model.decision import SelfEvident, Setting, cite_rule
+from jobgen.model.part_plans import PreflightPlan, StopPlan
+from jobgen.model.plan import Part, Shape
 from jobgen.resolve.allocation import merge_options, name_gpus, unbind_gpus
 from jobgen.resolve.inputs import Inputs
 from jobgen.resolve.shape import Sized

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from jobgen import payload
-from jobgen.model.plan import Part, PlanCheck, Setting, Shape
+from jobgen.model.decision import PlanCheck, Setting
+from jobgen.model.plan import Part, Shape
 from jobgen.named_tuple import NamedTuple
 from jobgen.resolve import program
 from jobgen.resolve.inputs import Inputs

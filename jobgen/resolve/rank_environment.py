@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from jobgen.errors import Diagnostic
+from jobgen.model.decision import SelfEvident, Setting, cite_rule
 from jobgen.model.launchers import LAUNCHERS
-from jobgen.model.plan import Part, Precedence, SelfEvident, Setting, Shape, cite_rule
+from jobgen.model.plan import Part, Precedence, Shape
 from jobgen.resolve.checkpoint_folder import choose_folder
 from jobgen.resolve.inputs import Inputs
 from jobgen.resolve.start import CPUS_PER_RANK

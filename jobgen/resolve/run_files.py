@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal
 
 from jobgen.data import run_arguments
+from jobgen.model.decision import PlanCheck
 from jobgen.model.fields import find_nearest
-from jobgen.model.plan import PlanCheck
 from jobgen.resolve.arguments import locate_word, normalize_option, read_options
 from jobgen.resolve.inputs import Inputs
 

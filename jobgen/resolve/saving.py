@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from jobgen import payload
-from jobgen.model.plan import Part, PlanCheck, SelfEvident, Shape, StopPlan
+from jobgen.model.decision import PlanCheck, SelfEvident
+from jobgen.model.part_plans import StopPlan
+from jobgen.model.plan import Part, Shape
 from jobgen.monitor import NO_GPUS
 from jobgen.named_tuple import NamedTuple
 from jobgen.resolve import program

@@ -5,8 +5,9 @@ from __future__ import annotations
 from jobgen.errors import Diagnostic, Place
 from jobgen.launch.foreign_runners import suggest_keys
 from jobgen.model.array import measure_array
+from jobgen.model.decision import Decision, SelfEvident, Setting, cite_rule
 from jobgen.model.launchers import DEFAULT, LAUNCHERS, SINGLE, find_launchers
-from jobgen.model.plan import Decision, SelfEvident, Setting, Shape, cite_rule
+from jobgen.model.plan import Shape
 from jobgen.resolve import allocation
 from jobgen.resolve.cpus import NodeTasks, decide_cpus
 from jobgen.resolve.inputs import Inputs

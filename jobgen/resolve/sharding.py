@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Literal
 
-from jobgen.model.plan import PlanCheck
+from jobgen.model.decision import PlanCheck
 from jobgen.resolve.arguments import CONTRADICTION, locate_word, normalize_option, read_options
 from jobgen.resolve.inputs import Inputs
 

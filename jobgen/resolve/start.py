@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from jobgen.launch import Launch
-from jobgen.model.plan import Setting, Shape, cite_rule
+from jobgen.model.decision import Setting, cite_rule
+from jobgen.model.plan import Shape
 from jobgen.resolve.allocation import name_gpus, unbind_gpus
 from jobgen.resolve.inputs import Inputs
 from jobgen.resolve.packing import place_step

@@ -6,8 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from jobgen.errors import Diagnostic
+from jobgen.model.decision import Setting
 from jobgen.model.loaded import Path
-from jobgen.model.plan import Plan, ProgramPlan, Setting, StopPlan
+from jobgen.model.part_plans import StopPlan
+from jobgen.model.plan import Plan, ProgramPlan
 from jobgen.resolve.inputs import Inputs
 from jobgen.shell import list_names
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from jobgen.model.plan import cite_rule
+from jobgen.model.decision import cite_rule
 from jobgen.resolve.inputs import Inputs
 from jobgen.resolve.shape import Sized
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from jobgen.model.bundle import BundleFile
-from jobgen.model.plan import Part, Setting
+from jobgen.model.decision import Setting
+from jobgen.model.plan import Part
 from jobgen.model.sweep import TABLE, format_table, list_names
 from jobgen.payload import text
 from jobgen.resolve.inputs import Inputs

@@ -7,7 +7,8 @@ be there.
 
 from __future__ import annotations
 
-from jobgen.model.plan import Part, Setting, Shape, cite_rule
+from jobgen.model.decision import Setting, cite_rule
+from jobgen.model.plan import Part, Shape
 from jobgen.model.units import Release
 from jobgen.resolve.inputs import Inputs
 

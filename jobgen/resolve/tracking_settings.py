@@ -7,7 +7,9 @@ makes the IDs, so MLFLOW_RUN_CONTEXT sets a tag by which the program finds its r
 from __future__ import annotations
 
 from jobgen.errors import Diagnostic
-from jobgen.model.plan import Part, SelfEvident, Setting, Shape, TrackPlan, cite_rule
+from jobgen.model.decision import SelfEvident, Setting, cite_rule
+from jobgen.model.part_plans import TrackPlan
+from jobgen.model.plan import Part, Shape
 from jobgen.model.tracking import Mlflow, Wandb
 from jobgen.resolve.inputs import Inputs
 

@@ -7,7 +7,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
 from jobgen.errors import Diagnostic, Invalid, raise_errors
-from jobgen.model.plan import Estimate, Part, Setting, Shape
+from jobgen.model.decision import Setting
+from jobgen.model.plan import Estimate, Part, Shape
 from jobgen.named_tuple import NamedTuple
 from jobgen.resolve import planner_request
 from jobgen.resolve.arguments import PlannedArguments, check_arguments

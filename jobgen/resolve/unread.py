@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from jobgen.launch.distributed import forms_group
-from jobgen.model.plan import PlanCheck
+from jobgen.model.decision import PlanCheck
 from jobgen.named_tuple import NamedTuple
 
 if TYPE_CHECKING:

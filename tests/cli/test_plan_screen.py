@@ -24,7 +24,7 @@ from jobgen.cli.params import SECTIONS
 from jobgen.cli.screens import plan_sections
 from jobgen.cli.screens.plan_summary import HEIGHT, Invocation, Preview, draw
 from jobgen.errors import Diagnostic, Exit
-from jobgen.model.plan import PlanCheck
+from jobgen.model.decision import PlanCheck
 from tests.cli.conftest import ROOT, Jobgen, process
 from tests.cli.test_terminal import Terminal
 from tests.golden.cases import CASES, CATALOG, HERE

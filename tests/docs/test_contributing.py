@@ -22,7 +22,8 @@ import pytest
 from jobgen.fabric.network_settings import NetworkSite, set_sockets
 from jobgen.launch import LaunchRequest
 from jobgen.model.cluster import ClusterProfile
-from jobgen.model.plan import Part, Setting, Shape
+from jobgen.model.decision import Setting
+from jobgen.model.plan import Part, Shape
 from jobgen.model.settings import Launcher
 from tests.cluster import Cluster
 from tests.e2e.runs import submit, write

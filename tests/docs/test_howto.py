@@ -15,7 +15,7 @@ from jobgen.app.linting import lint
 from jobgen.app.prepare import prepare
 from jobgen.app.world import World
 from jobgen.catalog import Catalog
-from jobgen.render import _view
+from jobgen.render.template_values import list_values
 from tests.docs.pages import NAMES, ROOT, taken, text
 from tests.ports import reserved_port
 
@@ -94,7 +94,7 @@ def test_the_page_on_templates_names_all_that_there_is(world: World) -> None:
     assert {name for name, _ in rows} == set(templates)
     seen = {name for _, names in rows for name in re.findall(r"`(\w+)`", names)}
     inner = {"lines", "once"}
-    assert seen == {*_view(ready.plan, standalone=False), *inner}
+    assert seen == {*list_values(ready.plan, standalone=False), *inner}
     for name, names in rows:
         # written out or looped over, and no attribute; inner names come from those that include it
         used = {w for w in seen if re.search(rf"{{[{{%][^}}]*(?<![.\w]){w}\b", templates[name])}

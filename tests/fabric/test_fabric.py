@@ -13,7 +13,8 @@ from jobgen.errors import Place
 from jobgen.fabric import FABRICS, configure_network
 from jobgen.model.cluster import ClusterProfile
 from jobgen.model.network import Fabric
-from jobgen.model.plan import Mount, Part, Shape
+from jobgen.model.part_plans import Mount
+from jobgen.model.plan import Part, Shape
 
 
 def part(*, gpus: int = 8, ranks: int = 8, count: int = 2, **profile: Any) -> Part:

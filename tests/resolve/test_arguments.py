@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from jobgen.model.plan import PlanCheck
+from jobgen.model.decision import PlanCheck
 from tests.resolve.made import job, plan
 
 LLAMA = "model: meta-llama/Llama-3.1-8B"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from jobgen.model.plan import Plan, PlanCheck
+from jobgen.model.decision import PlanCheck
+from jobgen.model.plan import Plan
 from tests.resolve.made import job, plan
 
 ARRAY = "0-9%2"

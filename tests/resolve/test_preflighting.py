@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from jobgen.model.plan import PreflightPlan
+from jobgen.model.part_plans import PreflightPlan
 from tests.resolve.made import CPUS, GPUS, LOCAL, job, plan
 
 CARDS = GPUS.replace(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jobgen.model.plan import PlanCheck
+from jobgen.model.decision import PlanCheck
 from tests.resolve.made import job, plan
 
 FILES = frozenset({"ds.py", "prepare.sh", "conf/ds.json", "sub/ds.py", "sub/near.json"})

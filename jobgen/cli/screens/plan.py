@@ -13,7 +13,7 @@ from jobgen.cli.screens.render import dump_differences
 if TYPE_CHECKING:
     from jobgen.app.plan_extras import Planned
     from jobgen.app.prepare import PreparedJob
-    from jobgen.model.plan import Decision, PlanCheck
+    from jobgen.model.decision import Decision, PlanCheck
     from jobgen.upload import Manifest
 
 

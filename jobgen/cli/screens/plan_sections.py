@@ -16,12 +16,12 @@ from jobgen.cli.screens.plan_summary import (
     list_problems,
 )
 from jobgen.errors import Place
-from jobgen.model.plan import SelfEvident
+from jobgen.model.decision import SelfEvident
 from jobgen.shell import split_lines
 from jobgen.wording import count
 
 if TYPE_CHECKING:
-    from jobgen.model.plan import Decision
+    from jobgen.model.decision import Decision
     from jobgen.upload import Manifest
 
 

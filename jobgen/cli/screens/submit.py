@@ -16,7 +16,7 @@ from jobgen.wording import count
 
 if TYPE_CHECKING:
     from jobgen.app.prepare import PreparedJob
-    from jobgen.model.plan import PlanCheck
+    from jobgen.model.decision import PlanCheck
     from jobgen.model.record import RunRecord
     from jobgen.scheduler.allowances import Allowance
     from jobgen.submission.exchange import DryRun

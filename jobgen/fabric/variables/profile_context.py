@@ -51,7 +51,8 @@ def _own(
 ) -> Mapping[str, str]:
     """What jobgen sets there; of a job whose size is not known, on two whole nodes."""
     from jobgen.fabric import configure_network
-    from jobgen.model.plan import NOWHERE, Shape
+    from jobgen.model.decision import NOWHERE
+    from jobgen.model.plan import Shape
 
     gpus = profile.nodes.gpus_per_node if gpus is None else gpus
     shape = Shape(nodes or 2, ranks or gpus or 1, gpus or 0, None, 1, 0)

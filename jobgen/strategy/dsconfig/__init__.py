@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 
 from jobgen.model.bundle import BundleFile
-from jobgen.model.plan import Setting, cite_rule
+from jobgen.model.decision import Setting, cite_rule
 from jobgen.strategy.dsconfig import generate, user_config
 from jobgen.strategy.dsconfig.chosen import Written, get, write_keys
 from jobgen.strategy.frameworks import FrameworkRequest

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, cast
 
 from jobgen.errors import Place
 from jobgen.model.bundle import BundleFile
-from jobgen.model.plan import NOWHERE, Setting
+from jobgen.model.decision import NOWHERE, Setting
 from jobgen.named_tuple import NamedTuple
 from jobgen.shell import Word
 from jobgen.strategy.spec import Note, Strategy, TrainDiagnostic

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from jobgen.model.plan import Setting
+from jobgen.model.decision import Setting
 from jobgen.strategy import dsconfig
 from jobgen.strategy.frameworks import Configured, FrameworkRequest, fsdp, program_options, torch
 from jobgen.strategy.spec import Note, Strategy, TrainDiagnostic

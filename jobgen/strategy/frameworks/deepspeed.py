@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from jobgen.model.plan import Setting
+from jobgen.model.decision import Setting
 from jobgen.strategy import dsconfig
 from jobgen.strategy.frameworks import Configured, FrameworkRequest, torch
 from jobgen.strategy.spec import Note

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import lcm
 
-from jobgen.model.plan import Setting, cite_rule
+from jobgen.model.decision import Setting, cite_rule
 from jobgen.shell import Raw
 from jobgen.strategy.frameworks import Configured, FrameworkRequest, megatron_model, program_options
 from jobgen.strategy.frameworks.program_options import CHECKPOINTS, ProgramOption

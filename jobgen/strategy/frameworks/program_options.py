@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 
-from jobgen.model.plan import Setting, cite_rule
+from jobgen.model.decision import Setting, cite_rule
 from jobgen.named_tuple import NamedTuple
 from jobgen.shell import Raw, Word
 from jobgen.shell.python_command import read_long_options

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from jobgen.model.bundle import BundleFile
-from jobgen.model.plan import Setting
+from jobgen.model.decision import Setting
 from jobgen.strategy.frameworks import Configured, FrameworkRequest
 from jobgen.strategy.spec import Note, Strategy
 
