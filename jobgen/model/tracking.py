@@ -22,8 +22,8 @@ class Wandb(Form):
         check_choice("mode", MODES),
         default=None,
         doc=(
-            "online, or offline to write to track/wandb/ only, where nodes have no internet; "
-            "default: online."
+            "online, or offline to write to track/wandb/ only; default: offline where the profile "
+            "says internet: false, else online."
         ),
     )
 

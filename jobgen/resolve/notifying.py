@@ -19,7 +19,8 @@ def plan_notify(look: Inputs, sized: Sized) -> tuple[NotifyPlan | None, Part]:
         return None, Part("notify")
     ways = [name for name in ("mail", "webhook", "command") if getattr(asked, name)]
     place = look.cite_job("notify")
-    sized.decide("notify", ", ".join(ways), f"on {', '.join(asked.on)}", place)
+    unsent = "; no mail: there is no Slurm on this machine" if look.local and asked.mail else ""
+    sized.decide("notify", ", ".join(ways), f"on {', '.join(asked.on)}{unsent}", place)
     if not asked.webhook and not asked.command:
         return None, Part("notify")
     from jobgen import payload

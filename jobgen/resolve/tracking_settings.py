@@ -55,6 +55,9 @@ def choose_wandb_mode(look: Inputs) -> Setting:
     if wandb is not None and wandb.mode is not None:
         place = look.cite_job("track", "wandb", "mode")
         return Setting(wandb.mode, SelfEvident.AS_ASKED, place)
+    if look.cluster.network.internet is False:
+        why = "the nodes have no internet: write files, for wandb sync"
+        return Setting("offline", why, look.cite_cluster("network", "internet"))
     return Setting("online", "log to the server", look.cite_job("track", "wandb"))
 
 

@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
+from jobgen.app.array_elements import ElementRow
 from jobgen.app.world import World
 from jobgen.cli.output import Ink
 from jobgen.cli.screens.job_table import draw_jobs
+from jobgen.cli.screens.sweep_rows import LISTED, draw_elements
 from jobgen.model.record import JobId, JobState, RunRecord
 from tests.cli.conftest import Jobgen
 from tests.test_ledger import record
@@ -93,3 +95,11 @@ def test_show_names_the_run_directory_once(jobgen: Jobgen) -> None:
         assert name in said
     files = json.loads(jobgen("show", "llama-1", "--cached", "--json").out)["data"]["files"]
     assert files["logs"] == f"{directory}/logs"
+
+
+def test_elements_that_have_no_room_are_shown_by_the_command_that_is_named() -> None:
+    rows = [ElementRow(index, f"LR={index}", JobState.RUNNING) for index in range(LISTED + 2)]
+    drawn = draw_elements(rows, every=False, more="jobgen show scan-1 -v")
+    assert drawn[-1] == "  2 more (jobgen show scan-1 -v)"
+    assert len(drawn) == LISTED + 1
+    assert len(draw_elements(rows, every=True)) == LISTED + 2

@@ -505,3 +505,10 @@ def test_a_launcher_that_nothing_brings_to_the_nodes_is_noted(
         launcher = keys.get("launcher", "torchrun")
         words = f"setup is not set: {launcher} must be on PATH on the nodes of big"
         assert notes[0].message == words
+
+
+def test_a_job_that_asks_for_mail_on_this_machine_is_told_that_none_is_sent() -> None:
+    text = job(launcher="plain", nodes="1", notify="{mail: ann@example.org}")
+    why = plan(text, LOCAL).other["notify"].why
+    assert why == "on end; no mail: there is no Slurm on this machine"
+    assert "no mail" not in plan(text).other["notify"].why

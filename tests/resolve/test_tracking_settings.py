@@ -9,7 +9,7 @@ import pytest
 from jobgen.load import load_job
 from jobgen.model.tracking import Track
 from jobgen.resolve.tracking_settings import ID
-from tests.resolve.made import JOB, job, plan
+from tests.resolve.made import GPUS, JOB, job, plan
 
 FOLDER = "$JOBGEN_WORK_DIR/track"
 
@@ -113,3 +113,18 @@ def test_env_wins_over_a_tracker() -> None:
 )
 def test_a_missing_api_key_is_a_warning(track: str, keys: dict[str, str], warns: bool) -> None:
     assert warned(track, **keys) is warns
+
+
+@pytest.mark.parametrize(
+    ("track", "internet", "mode"),
+    [
+        ("wandb", "false", "offline"),
+        ("wandb", "true", "online"),
+        ("{wandb: {mode: online}}", "false", "online"),
+    ],
+)
+def test_nodes_without_internet_write_files(track: str, internet: str, mode: str) -> None:
+    cluster = GPUS.replace("infiniband}", f"infiniband, internet: {internet}}}")
+    planned = plan(job(track=track), cluster)
+    assert planned.env["WANDB_MODE"].value == mode
+    assert any(note.code == "J275" for note in planned.notes) is (mode == "online")

@@ -48,8 +48,15 @@ def draw_listed(listed: ListedRuns, now: float, ink: Ink, *, clipped: bool) -> s
 def _insert_elements(table: str, listed: ListedRuns) -> str:
     """The table with the elements of each array below it, if they were asked for."""
     lines = table.split("\n")
-    elements = (listed.elements.get(record.token, ()) for record in listed.records)
-    below: list[list[str]] = [[], *(draw_elements(rows, every=False) for rows in elements)]
+    drawn = (
+        draw_elements(
+            listed.elements.get(record.token, ()),
+            every=False,
+            more=f"jobgen show {defuse(record.alias)} -v",
+        )
+        for record in listed.records
+    )
+    below: list[list[str]] = [[], *drawn]
     below += [[] for _ in lines[len(below) :]]
     pairs = zip(lines, below, strict=True)
     return "\n".join(text for line, rows in pairs for text in [line, *rows])

@@ -59,10 +59,13 @@ def describe_packing(plan: Plan) -> str:
     return f"{text}: fits in {limit.human()} if an element takes up to {share.human()}"
 
 
-def draw_elements(rows: Sequence[ElementRow], *, every: bool) -> list[str]:
-    """``[3] LR=1e-5,SEED=0  failed`` for each element, or for as many as a screen has room for."""
+def draw_elements(rows: Sequence[ElementRow], *, every: bool, more: str = "-v") -> list[str]:
+    """``[3] LR=1e-5,SEED=0  failed`` for each element, or for as many as a screen has room for.
+
+    ``more``: what shows the others.
+    """
     shown = rows if every or len(rows) <= LISTED else rows[:LISTED]
     words = ((f"  [{row.number}]", defuse(row.name), row.state.lower()) for row in shown)
     texts = ["  ".join(word for word in each if word) for each in words]
     hidden = len(rows) - len(shown)
-    return [*texts, f"  {hidden:,} more (-v)"] if hidden else texts
+    return [*texts, f"  {hidden:,} more ({more})"] if hidden else texts
