@@ -239,9 +239,13 @@ def choose_last(seen: Sequence[Clue], signal: int = 0) -> Clue | None:
         return _weigh(each, hung=hung), later, each.below, -each.order
 
     ended = [each for each in seen if each.level < Level.END]
-    return min(
-        (each for each in ended if each.raised or not each.survived), key=weigh, default=None
-    )
+    ended = [each for each in ended if each.raised or not each.survived]
+    last = min(ended, key=weigh, default=None)
+    if last is None:
+        return None
+    # what it follows from, where the process reports that as well
+    causes = [each for each in ended if outranks(each.rule.cause, last.rule.cause)]
+    return min(causes, key=weigh, default=last)
 
 
 def _weigh(seen: Clue, *, hung: bool) -> int:

@@ -43,6 +43,7 @@ _SRUN = re.compile(
     rf"(?:Exited with exit code (?P<code>\d+)|(?P<name>{_NAMES}))"
 )
 _AGENT = re.compile(r"failed \(exitcode: (?P<code>-?\d+)\) local_rank: (?P<local>\d+)")
+_CLOSED = " closing signal SIG"
 _ROOT = re.compile(r"Root Cause \(first observed failure\)")
 _FIELD = re.compile(r"^ {2}(?P<key>time|host|rank|exitcode) *: (?P<value>.*)")
 _MPI = (
@@ -88,6 +89,11 @@ def list_endings(streams: Iterable[ProcessLog]) -> list[Ending]:
     found = [ending for stream in streams for ending in _read_stream(stream)]
     found = _name_local(found, streams)
     return sorted(found, key=lambda end: (not end.first, end.time, end.path, end.line.order))
+
+
+def has_closed(streams: Iterable[ProcessLog]) -> bool:
+    """Whether torchrun ended processes that had not failed."""
+    return any(_CLOSED in line.text for stream in streams for line in stream.lines)
 
 
 def _name_local(found: list[Ending], streams: Sequence[ProcessLog]) -> list[Ending]:

@@ -8,14 +8,14 @@ a minute after another had failed, was ended by its launcher.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from jobgen.diagnose import job_end, waiting
 from jobgen.diagnose.arrivals import add_never_started
 from jobgen.diagnose.clues import Clue, find_clues
-from jobgen.diagnose.conclusion import conclude
+from jobgen.diagnose.conclusion import conclude, has_started
 from jobgen.diagnose.describe import describe_suspect
-from jobgen.diagnose.endings import Ending, list_endings
+from jobgen.diagnose.endings import Ending, has_closed, list_endings
 from jobgen.diagnose.evidence import Evidence
 from jobgen.diagnose.failure_rules import BARE, UNCAUGHT, Level, outranks
 from jobgen.diagnose.local_ranks import resolve_local_ranks
@@ -191,10 +191,12 @@ def _count_alike(chosen: Suspect, case: Case) -> tuple[int, bool]:
     )
     known = {suspect.rank for suspect in case.suspects}
     known |= {each.origin.rank for each in case.streams if not each.origin.local}
-    world = case.evidence.world or len(known - {None})
+    world = case.evidence.world or _count_world(known - {None}, case.streams)
     if ranks:
         return len(ranks), len(ranks) > 1 and len(ranks) >= world
     others = [s for s in case.suspects if s.seen is not None and not _is_alike(s.seen, chosen.seen)]
+    if unknown <= sum(end.rank is not None for end in case.endings) and has_closed(case.streams):
+        return unknown, False
     if unknown > 1 and not others:
         return unknown, True
     causes = {s.seen.rule.cause for s in others if s.seen is not None}
@@ -206,6 +208,16 @@ def _count_alike(chosen: Suspect, case: Case) -> tuple[int, bool]:
     lost = any(Level.HANG <= clue.level < Level.END for clue in case.seen)
     alone = not lost and not terminated
     return unknown, len(failed) > 1 and (unknown == len(failed) or alone)
+
+
+def _count_world(known: Collection[int | None], streams: Sequence[ProcessLog]) -> int:
+    """How many ranks there are of which these are known.
+
+    Once the training has run, those between them ran as well and report nothing. Before that the
+    logs may be an excerpt of what all report.
+    """
+    ranks = [rank for rank in known if rank is not None]
+    return max(ranks) - min(ranks) + 1 if ranks and has_started(streams) else len(ranks)
 
 
 def _count_unknown(alike: Sequence[Clue]) -> int:

@@ -37,6 +37,8 @@ class Suspect(NamedTuple):
     """The rank on its node, where its rank in the job is unknown."""
     first: bool = False
     """Whether its launcher names it as the first failure."""
+    order: int = 0
+    """The place of the first line that shows its cause."""
 
     @property
     def level(self) -> Level:
@@ -113,7 +115,8 @@ def _list_by_logs(seen: Sequence[Clue], endings: Sequence[Ending]) -> list[Suspe
         signal = next((end.signal for end in endings if end.rank == rank and not local), 0)
         error = choose_last(rows, signal) or max(rows, key=lambda row: row.order)
         accused = _accuse(error, None if local else rank, endings)
-        suspects.append(accused._replace(local_rank=rank if local else None))
+        order = min(row.order for row in rows if row.rule.cause == error.rule.cause)
+        suspects.append(accused._replace(local_rank=rank if local else None, order=order))
     hung = any(each.level is Level.HANG for each in suspects)
     known = {suspect.rank for suspect in suspects}
     for end in endings:
@@ -128,8 +131,8 @@ def _accuse(seen: Clue, rank: int | None, endings: Sequence[Ending]) -> Suspect:
     end = next((end for end in endings if rank is not None and end.rank == rank), None)
     node = seen.origin.node or (end.node if end else "")
     if end is None:
-        return Suspect(rank, node, seen)
-    return Suspect(rank, node, seen, end.code, end.signal, first=end.first)
+        return Suspect(rank, node, seen, order=seen.order)
+    return Suspect(rank, node, seen, end.code, end.signal, first=end.first, order=seen.order)
 
 
 def _report(end: Ending, *, hung: bool) -> Suspect:
@@ -141,11 +144,11 @@ def _report(end: Ending, *, hung: bool) -> Suspect:
     return Suspect(end.rank, end.node, None, end.code, end.signal, ended=ended, first=end.first)
 
 
-def _order(suspect: Suspect) -> tuple[float, str, int]:
+def _order(suspect: Suspect) -> tuple[str, int]:
     seen = suspect.seen
     if seen is None:
-        return (0.0, "~", _NONE)
-    return (0.0, seen.path, seen.order)
+        return ("~", _NONE)
+    return (seen.path, suspect.order)
 
 
 def drop_outranked(suspects: Sequence[Suspect], seen: Iterable[Clue]) -> list[Suspect]:

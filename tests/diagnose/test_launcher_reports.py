@@ -108,3 +108,40 @@ def test_the_exception_of_a_spawned_process_goes_before_the_one_that_repeats_it(
         "RuntimeError: cuDNN error: CUDNN_STATUS_NOT_INITIALIZED",
     )
     assert (cause.kind, cause.rank) == ("cuda", 2)
+
+
+def test_ranks_that_torchrun_ended_reported_nothing_and_the_first_that_failed_is_named() -> None:
+    error = ("Traceback (most recent call last):", '  File "/app/train.py", line 7, in <module>')
+    cause = diagnose_failure(
+        *(*error, "KeyError: 'labels'", *error, "KeyError: 'labels'"),
+        "W0318 21:10:09 8 torch/elastic/a.py:9] Sending process 5 closing signal SIGTERM",
+        "Failures:",
+        *describe_rank(3, "1 (pid: 7)", 1),
+        "Root Cause (first observed failure):",
+        *describe_rank(2, "1 (pid: 6)", 0),
+    )
+    assert (cause.kind, cause.bad_rank, cause.alike) == (CauseKind.EXCEPTION, 2, 1)
+
+
+@pytest.mark.parametrize(
+    ("ranks", "blamed"),
+    [((21, 18), 21), ((9, 8), None)],
+    ids=["others between them went on", "each of a node"],
+)
+def test_after_steps_the_ranks_between_those_that_failed_did_not_fail(
+    ranks: tuple[int, int], blamed: int | None
+) -> None:
+    lines = [f"[rank{rank}]: RuntimeError: CUDA error: misaligned address" for rank in ranks]
+    cause = diagnose_failure("iteration 112/500 | loss: 2.4", *lines)
+    assert (cause.kind, cause.bad_rank) == ("cuda", blamed)
+
+
+def test_of_ranks_that_repeat_their_error_the_one_that_reported_it_first_is_named() -> None:
+    error = "NCCL WARN Bootstrap : no socket interface found"
+    cause = diagnose_failure(
+        f"0: n1:65:65 [0] {error}",
+        f"1: n2:42:42 [0] {error}",
+        f"0: jaxlib.xla_extension.XlaRuntimeError: INTERNAL: {error}",
+        "2: E0704 10:12:09.113 agent.cc:1] Barrier timed out: DEADLINE_EXCEEDED",
+    )
+    assert (cause.kind, cause.rank) == ("interface", 0)
