@@ -38,11 +38,11 @@ demo: $(VENV)/.demo-$(KEY)
 	PATH="$(abspath $(BIN)):$$PATH" jobgen submit examples/digits-ddp/job.yaml --cluster local --follow
 	@echo 'To use jobgen in this shell: source $(BIN)/activate'
 
-# Where the cluster cannot run, its tests are skipped and said so. Four workers keep two cores busy:
-# the tests of the cluster wait most of their time.
+# Where the cluster cannot run, its tests are skipped and said so. Six workers keep two cores busy:
+# the tests of the cluster wait two thirds of their time.
 test: $(VENV)/.test-$(KEY) cluster-packages
 	@$(MAKE) --no-print-directory --jobs=3 lint docs versions
-	$(BIN)/python -m pytest -n 4 $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n 6 $(PYTEST_ARGS)
 
 test-all: PYTEST_ARGS += --full --faults 3 --mutations 1000
 test-all: test
