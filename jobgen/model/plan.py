@@ -197,6 +197,8 @@ class Plan(NamedTuple):
     track: TrackPlan | None = None
     programs: tuple[ProgramPlan, ...] = ()
     """Several programs that run one after another; empty where ``steps`` has the only one."""
+    code_folder: str = ""
+    """The directory on the cluster that the program runs in; empty if it is uploaded."""
     outputs: tuple[str, ...] = ()
     labels: Mapping[str, str] = MappingProxyType({})
     elements: tuple[Mapping[str, str], ...] = ()

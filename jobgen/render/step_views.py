@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from jobgen.model.decision import Setting
@@ -14,7 +15,7 @@ from jobgen.render.setup_lines import (
     format_site_setup,
     quote_value,
 )
-from jobgen.shell import Raw, Word, quote
+from jobgen.shell import Raw, Word, list_names, quote, quote_expandable
 from jobgen.wording import count
 
 _WIDEST = 118
@@ -68,6 +69,17 @@ def view_once(plan: Plan, once: Mapping[str, Step]) -> dict[str, object]:
             "failed": Raw(f'"{name} failed: $BASH_COMMAND"'),
         }
     return view
+
+
+def view_code(folder: str) -> dict[str, object]:
+    """The directory of code that stays on the cluster: a variable that is not set is empty."""
+    return {
+        "folder": Raw(re.sub(r"(?<!\\)\$\{(\w+)\}", r"${\1:-}", quote_expandable(folder))),
+        "needs": [
+            {"name": Raw(f"${name}"), "value": Raw(f"${{{name}:-}}")}
+            for name in dict.fromkeys(list_names(folder))
+        ],
+    }
 
 
 def list_first(plan: Plan) -> list[Step]:

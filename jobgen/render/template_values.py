@@ -23,6 +23,7 @@ from jobgen.render.step_views import (
     list_exports,
     list_first,
     list_once,
+    view_code,
     view_once,
     view_steps,
 )
@@ -42,7 +43,8 @@ def list_values(plan: Plan, *, standalone: bool) -> dict[str, object]:
     container = plan.container or ContainerPlan("pyxis", "")
     elastic = shape.min_nodes is not None
     nodes = f"{shape.min_nodes} to {shape.nodes}" if elastic else str(shape.nodes)
-    why = ' ${why:+"why=$why"}' if plan.preflight or stop or once else ""
+    explains = plan.preflight or stop or once or plan.code_folder
+    why = ' ${why:+"why=$why"}' if explains else ""
     arrays = plan.elements and not shape.packing
     claim = Raw('"state/0/claim${3:+.$3}"' if arrays else "state/0/claim")
     remove_caches = format_command(plan.caches.remove if plan.caches else ())
@@ -56,6 +58,7 @@ def list_values(plan: Plan, *, standalone: bool) -> dict[str, object]:
         "directives": () if shape.packing else list_directives(plan),
         "packed": view_packed(plan, remove_caches),
         "claim": claim,
+        "code": plan.code_folder and view_code(plan.code_folder),
         "world": shape.world,
         "silence": any(each.shape.world > 1 for each in _list_plans(plan)) and not standalone,
         "min_world": (shape.min_nodes or 0) * shape.ranks_per_node,

@@ -185,6 +185,7 @@ def _decide(look: Inputs, decided: _Decided, sized: Sized) -> Plan:
         watching,
         notifier,
         tracking,
+        container_command.mount_code(look),
     )
     notes: list[Diagnostic] = [
         *sized.notes,
@@ -233,6 +234,7 @@ def _decide(look: Inputs, decided: _Decided, sized: Sized) -> Plan:
         notify=notices,
         preflight=preflighting.plan(look, size, env, warning),
         track=tracked,
+        code_folder=look.job.workdir.at or "",
         outputs=_outputs(look, tracked),
         elements=look.job.sweep.list_elements() if look.job.sweep else (),
         labels=look.job.labels,

@@ -29,6 +29,11 @@ def choose_folder(look: Inputs, shape: Shape) -> Setting:
     if folder is None:
         why = "default checkpoint directory"
         element = f"/${_ELEMENT}" if shape.elements is not None else ""
+        if look.job.workdir.at is not None:
+            why = "in the run directory: other runs use workdir.at, too"
+            return Setting(
+                f"$JOBGEN_RUN_DIR/src/checkpoints{element}", why, look.cite_job("workdir")
+            )
         return Setting(f"$JOBGEN_WORK_DIR/checkpoints{element}", why, cite_rule("checkpoints"))
     within = "" if folder.startswith(("/", "$")) else "$JOBGEN_WORK_DIR/"
     return Setting(within + folder, SelfEvident.AS_ASKED, look.cite_job("checkpoint", "dir"))

@@ -128,6 +128,12 @@ def expose_hcas(look: Inputs, shape: Shape) -> Part:
     return Part("container", env={"MELLANOX_VISIBLE_DEVICES": Setting("all", why, place)})
 
 
+def mount_code(look: Inputs) -> Part:
+    """What makes code that stays on the cluster visible inside, at its own place."""
+    folder = look.job.workdir.at
+    return Part("workdir", mounts=(Mount(folder, folder),) if folder else ())
+
+
 def list_site_setup(look: Inputs) -> tuple[Setting, ...]:
     """The cluster's lines. They are about its own software, so they run outside of a container."""
     place = look.cite_cluster("defaults", "setup")

@@ -269,6 +269,8 @@ def _list_sent(preview: Preview, ink: Ink) -> list[str]:
         text += f"; {rendered}"
         if manifest.withheld:
             text += f"; withheld as secrets: {clip(defuse(', '.join(manifest.withheld)), 40)}"
+    if ready.plan.code_folder:
+        text = f"no code: it stays at {defuse(ready.plan.code_folder)}; {rendered}"
     lines = draw_row("Uploads", text, ink)
     if last is not None and preview.planned.differences is None:
         same = last.digest == ready.bundle.digest
