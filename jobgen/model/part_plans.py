@@ -7,6 +7,7 @@ from typing import Literal
 
 from jobgen.errors import Place
 from jobgen.model.decision import NOWHERE, Setting
+from jobgen.model.preparation import StagedData
 from jobgen.named_tuple import NamedTuple
 from jobgen.shell import Word
 
@@ -36,6 +37,17 @@ class ContainerPlan(NamedTuple):
     """A comment above ``enter``."""
     enter: tuple[tuple[Word, ...], ...] = ()
     """What a node runs to start ``node.sh`` inside; empty where srun enters the container."""
+    place: Place = NOWHERE
+
+
+class PreparePlan(NamedTuple):
+    """What runs once on each node, outside a container, before the program."""
+
+    start: tuple[tuple[Word, ...], ...]
+    """What the batch shell runs, a line of words each."""
+    staged: tuple[StagedData, ...] = ()
+    outside: tuple[Setting, ...] = ()
+    """Lines of setup, where srun enters the container."""
     place: Place = NOWHERE
 
 

@@ -16,6 +16,7 @@ from jobgen.model.part_plans import (
     Mount,
     NotifyPlan,
     PreflightPlan,
+    PreparePlan,
     StopPlan,
     TrackPlan,
 )
@@ -190,6 +191,11 @@ class Plan(NamedTuple):
     """Lines of the site and those that source a vendor's script; they run before ``setup``."""
     precedence: Precedence = Precedence((), (), MappingProxyType({}))
     """What those lines, and those outside of a container, cannot change."""
+    node_setup: tuple[Setting, ...] = ()
+    """Lines that the first rank of each node runs, while its others wait."""
+    rank_setup: tuple[Setting, ...] = ()
+    """Lines that every rank runs before its program."""
+    prepare: PreparePlan | None = None
     caches: CachesPlan | None = None
     monitor: MonitorPlan | None = None
     notify: NotifyPlan | None = None

@@ -12,6 +12,7 @@ from jobgen.model.part_plans import (
     MonitorPlan,
     NotifyPlan,
     PreflightPlan,
+    PreparePlan,
     StopPlan,
 )
 from jobgen.model.plan import Packing, Plan, ProgramPlan, Step
@@ -28,6 +29,10 @@ def dump_plan(plan: Plan) -> dict[str, Any]:
         "monitor": plan.monitor and _monitor(plan.monitor),
         "programs": [_program(each) for each in plan.programs],
         "preflight": plan.preflight and _preflight(plan.preflight),
+        "node_setup": [_decision(line) for line in plan.node_setup],
+        "rank_setup": [_decision(line) for line in plan.rank_setup],
+        "prepare": plan.prepare and _prepare(plan.prepare),
+        "code_folder": plan.code_folder,
     }
     return {
         "schema": 1,
@@ -103,6 +108,15 @@ def _program(program: ProgramPlan) -> dict[str, Any]:
         "env": _decisions(plan.env),
         "steps": [_step(s) for s in plan.steps if s.name not in ("before", "finally")],
         "start": " ".join(quote(word) for line in plan.start for word in line),
+    }
+
+
+def _prepare(prepare: PreparePlan) -> dict[str, Any]:
+    return {
+        "start": " ".join(quote(word) for line in prepare.start for word in line),
+        "staged": [each._asdict() for each in prepare.staged],
+        "outside": [_decision(line) for line in prepare.outside],
+        "place": str(prepare.place),
     }
 
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 
 from jobgen.model.decision import Setting
+from jobgen.model.part_plans import PreparePlan
 from jobgen.model.plan import Plan, ProgramPlan, Step
 from jobgen.named_tuple import NamedTuple
 from jobgen.render.setup_lines import (
@@ -79,6 +80,24 @@ def view_code(folder: str) -> dict[str, object]:
             {"name": Raw(f"${name}"), "value": Raw(f"${{{name}:-}}")}
             for name in dict.fromkeys(list_names(folder))
         ],
+    }
+
+
+def view_prepare(prepare: PreparePlan) -> dict[str, object]:
+    """What runs once on each node before the program."""
+    names = dict.fromkeys(name for each in prepare.staged for name in sorted(each.names))
+    return {
+        "start": format_command(prepare.start),
+        "why": format_comment(str(prepare.place)),
+        "needs": [{"name": Raw(f"${name}"), "value": Raw(f"${{{name}:-}}")} for name in names],
+        "staged": [
+            {
+                "source": Raw(quote_expandable(each.source)),
+                "folder": Raw(quote_expandable(each.folder)),
+            }
+            for each in prepare.staged
+        ],
+        "outside": format_setup(prepare.outside),
     }
 
 

@@ -25,6 +25,7 @@ from jobgen.render.step_views import (
     list_once,
     view_code,
     view_once,
+    view_prepare,
     view_steps,
 )
 from jobgen.shell import Raw, quote, quote_expandable
@@ -43,7 +44,7 @@ def list_values(plan: Plan, *, standalone: bool) -> dict[str, object]:
     container = plan.container or ContainerPlan("pyxis", "")
     elastic = shape.min_nodes is not None
     nodes = f"{shape.min_nodes} to {shape.nodes}" if elastic else str(shape.nodes)
-    explains = plan.preflight or stop or once or plan.code_folder
+    explains = plan.preflight or stop or once or plan.code_folder or plan.prepare
     why = ' ${why:+"why=$why"}' if explains else ""
     arrays = plan.elements and not shape.packing
     claim = Raw('"state/0/claim${3:+.$3}"' if arrays else "state/0/claim")
@@ -120,6 +121,9 @@ def list_values(plan: Plan, *, standalone: bool) -> dict[str, object]:
         "cwd": Raw(_cwd(plan.container)),
         **view_once(plan, once),
         **view_steps(plan),
+        "node_setup": format_setup(plan.node_setup),
+        "rank_setup": format_setup(plan.rank_setup),
+        "prepare": plan.prepare and view_prepare(plan.prepare),
         "setup": [*format_site_setup(plan.site_setup, plan.precedence), *format_setup(plan.setup)],
         "setup_outside": format_site_setup(container.setup, plan.precedence),
         "launch": Raw(launch.text),

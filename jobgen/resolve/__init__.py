@@ -28,6 +28,7 @@ from jobgen.resolve import (
     notifying,
     planner_request,
     preflighting,
+    preparing,
     profiling_steps,
     program,
     rank_environment,
@@ -117,6 +118,7 @@ def _examine(look: Inputs) -> Examined:
         *sized.problems,
         *container_command.check_container(look, launcher.value),
         *launcher_limits.check_launcher(look, launcher.value, size),
+        *preparing.check_scopes(look),
     ]
     blocked = bool(wrong)
     trained = training.Trained()
@@ -186,6 +188,7 @@ def _decide(look: Inputs, decided: _Decided, sized: Sized) -> Plan:
         notifier,
         tracking,
         container_command.mount_code(look),
+        preparing.mount_staged(look),
     )
     notes: list[Diagnostic] = [
         *sized.notes,
@@ -201,7 +204,8 @@ def _decide(look: Inputs, decided: _Decided, sized: Sized) -> Plan:
     inside = container_command.plan_container(look, size, env, mounts)
     outside = inside is not None and bool(inside.enter)
     site = _site_setup(look, parts, inside=inside is not None)
-    setup = _setup(look, parts)
+    scoped = preparing.split_setup(look, starts.node.scope)
+    setup = (*(line for part in parts for line in part.setup), *scoped.launcher)
     cached = caches.plan_caches(look, size, env, _software(inside, (*site, *setup)), sized)
     return Plan(
         name=look.job.name,
@@ -215,6 +219,9 @@ def _decide(look: Inputs, decided: _Decided, sized: Sized) -> Plan:
         site_setup=site,
         precedence=rank_environment.decide_precedence(size, env),
         setup=setup,
+        node_setup=scoped.node,
+        rank_setup=scoped.rank,
+        prepare=preparing.plan_prepare(look, size),
         steps=_steps(look, runs, trained.args, starts),
         files=tuple(dict.fromkeys(file for part in parts for file in part.files)),
         head=start.build_head(look),
@@ -271,13 +278,6 @@ def _site_setup(look: Inputs, parts: tuple[Part, ...], *, inside: bool) -> tuple
     """The cluster's lines, then the vendors' scripts, which see what the site brought."""
     site = () if inside else container_command.list_site_setup(look)
     return (*site, *(line for part in parts for line in part.scripts))
-
-
-def _setup(look: Inputs, parts: tuple[Part, ...]) -> tuple[Setting, ...]:
-    """Lines that see the whole environment: those of the parts, then the job's."""
-    place = look.cite_job("setup")
-    asked = tuple(Setting(line, SelfEvident.AS_ASKED, place) for line in look.job.setup)
-    return (*(line for part in parts for line in part.setup), *asked)
 
 
 def _software(inside: ContainerPlan | None, setup: tuple[Setting, ...]) -> caches.Software:

@@ -69,7 +69,7 @@ def _differs(look: Inputs, folder: str) -> bool:
     """Whether the path differs between elements, by itself or by a variable that the job sets."""
     if re.search(_DIFFERING, folder):
         return True
-    script = "\n".join((*look.job.setup, look.job.run))
+    script = "\n".join((*look.job.list_setup(), look.job.run))
     values = (*look.job.env.items(), *find_assignments(script))
     names = re.findall(r"\$\{?(\w+)", folder)
     return any(name in names and re.search(_DIFFERING, value) for name, value in values)

@@ -66,7 +66,7 @@ def plan_container(
         mounts=tuple(_mount(text) for text in mounts),
         args=asked.args,
         workdir=asked.workdir or "",
-        setup=() if asked.runtime == "pyxis" else list_site_setup(look),
+        setup=() if asked.runtime == "pyxis" else (*list_site_setup(look), *list_outside(look)),
         before=_before(look, asked, shape),
         why=_WHY.get(asked.runtime, ""),
         enter=_ENTER[asked.runtime](look, asked.replace(mounts=mounts), shape, env),
@@ -139,6 +139,18 @@ def list_site_setup(look: Inputs) -> tuple[Setting, ...]:
     place = look.cite_cluster("defaults", "setup")
     lines = look.cluster.defaults.setup
     return tuple(Setting(line, SelfEvident.CLUSTER_DEFAULT, place) for line in lines)
+
+
+def list_outside(look: Inputs) -> tuple[Setting, ...]:
+    """The job's own lines that run before the container is entered."""
+    place = look.cite_job("setup", "outside")
+    lines = look.job.setup_scopes.outside
+    return tuple(Setting(line, SelfEvident.AS_ASKED, place) for line in lines)
+
+
+def choose_container(look: Inputs) -> Container | None:
+    """The container of the job, else that of the cluster."""
+    return _asked(look)[0]
 
 
 def list_notes(look: Inputs) -> list[Diagnostic]:

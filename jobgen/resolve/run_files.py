@@ -63,7 +63,7 @@ def check_files(look: Inputs) -> Iterator[PlanCheck]:
     """A failed check for each that is not there; a warning where ``setup:`` may make it."""
     files = look.facts.workdir_files
     names = {normalize_option(row.name) for row in run_arguments() if row.is_file}
-    setup = "\n".join(look.job.setup)
+    setup = "\n".join(look.job.list_setup())
     for placed in look.spec.programs if files is not None else ():
         program = placed.program
         for option in read_options(program):
