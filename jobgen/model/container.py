@@ -5,8 +5,15 @@ from __future__ import annotations
 import re
 from typing import Literal
 
-from jobgen.model.fields import LINE, REMOTE, check_choice, check_line, check_shell_text
-from jobgen.model.form import Check, Form, check_list, key, refuse
+from jobgen.model.fields import (
+    LINE,
+    REMOTE,
+    check_choice,
+    check_env_name,
+    check_line,
+    check_shell_text,
+)
+from jobgen.model.form import Check, Form, check_form, check_list, key, refuse
 from jobgen.model.units import clip
 
 RUNTIMES = ("pyxis", "apptainer", "docker")
@@ -46,6 +53,17 @@ RUNTIME = check_choice(
 )
 
 
+class RegistryLogin(Form):
+    """A login at the registry of the image."""
+
+    user: str = key(LINE, doc="User name; of nvcr.io it is $oauthtoken.", example="me")
+    secret: str = key(
+        Check(check_env_name, {"type": "string"}),
+        doc="Name under secrets whose value is the password or token.",
+        example="NGC_API_KEY",
+    )
+
+
 class Container(Form):
     """The container that every rank runs in."""
 
@@ -67,6 +85,12 @@ class Container(Form):
             "Paths of the node to mount in the container: source:target or source:target:ro. "
             "A source may be . (the workdir) or ./FOLDER, and $NAME is expanded on the cluster."
         ),
+    )
+    login: RegistryLogin | None = key(
+        check_form(RegistryLogin),
+        default=None,
+        doc="Login at the image's registry: user, and the name of a secret.",
+        example="{user: $oauthtoken, secret: NGC_API_KEY}",
     )
     args: tuple[str, ...] = key(
         check_list(LINE), default=(), doc="Extra arguments for the runtime, passed unchanged."

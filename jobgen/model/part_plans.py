@@ -33,6 +33,8 @@ class ContainerPlan(NamedTuple):
     """Lines that run on every node before it is entered."""
     before: str = ""
     """Lines of bash that find the job's devices, right before ``enter``."""
+    login: str = ""
+    """What the batch shell runs for a login of a registry, where srun enters the container."""
     why: str = ""
     """A comment above ``enter``."""
     enter: tuple[tuple[Word, ...], ...] = ()

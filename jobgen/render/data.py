@@ -152,4 +152,6 @@ def _plain(value: ContainerPlan | StopPlan | None) -> dict[str, Any] | None:
         data["place"] = str(value.place)
         data["mounts"] = [mount._asdict() for mount in data["mounts"]]
         data["setup"] = [_decision(line) for line in data["setup"]]
+        if data.pop("login"):
+            data["login"] = True
     return data

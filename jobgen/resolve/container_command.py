@@ -12,6 +12,7 @@ from jobgen.model.decision import SelfEvident, Setting
 from jobgen.model.launchers import LAUNCHERS
 from jobgen.model.part_plans import ContainerPlan, Mount
 from jobgen.model.plan import Part, Shape
+from jobgen.resolve import registry_login
 from jobgen.resolve.docker import Devices, list_devices
 from jobgen.resolve.inputs import Inputs
 from jobgen.resolve.rank_environment import decide_precedence, list_always
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 _WHY = {"apptainer": "Set again inside, because the image's own variables would win."}
 _SET_AGAIN = 'eval "$JOBGEN_ENV"; unset JOBGEN_ENV; exec bash "$0"'
+_LOG_OUT = "unset APPTAINER_DOCKER_USERNAME APPTAINER_DOCKER_PASSWORD"
 _CONVERT = """\
 # The first rank converts the image into apptainer's cache; the other ranks wait and reuse it.
 converted=$JOBGEN_STATE_DIR/image.$JOBGEN_RESTART
@@ -60,14 +62,18 @@ def plan_container(
     if asked is None:
         return None
     mounts = _mounts(asked, needed)
+    by_srun = asked.runtime == "pyxis"
+    name = format_image(asked.image, asked.runtime)
+    login = registry_login.write_login(asked, name) if by_srun else ""
     return ContainerPlan(
         runtime=asked.runtime,
-        image=format_image(asked.image, asked.runtime),
+        image=name,
         mounts=tuple(_mount(text) for text in mounts),
         args=asked.args,
         workdir=asked.workdir or "",
-        setup=() if asked.runtime == "pyxis" else (*list_site_setup(look), *list_outside(look)),
+        setup=() if by_srun else (*list_site_setup(look), *list_outside(look)),
         before=_before(look, asked, shape),
+        login=login,
         why=_WHY.get(asked.runtime, ""),
         enter=_ENTER[asked.runtime](look, asked.replace(mounts=mounts), shape, env),
         place=place,
@@ -204,7 +210,7 @@ def check_container(look: Inputs, launcher: str) -> list[Diagnostic]:
         message = f"{launcher} with pdsh starts its ranks over ssh, outside the container"
         hint = f"remove ssh: pdsh; srun then starts {launcher} in the container on every node"
         return [look.diagnose_job("J216", message, "launcher", "ssh", hint=hint)]
-    return _unknown_gpus(look, asked)
+    return [*_unknown_gpus(look, asked), *registry_login.check_login(look, asked)]
 
 
 def _unknown_gpus(look: Inputs, asked: Container) -> list[Diagnostic]:
@@ -250,7 +256,7 @@ def _apptainer(_look: Inputs, asked: Container, shape: Shape, env: Mapping[str, 
         *((Raw(f"--bind={bind}"),) for bind in binds),
         expand_args(asked.args),
         (Raw(quote_expandable(format_image(asked.image, asked.runtime))),),
-        ("bash", "-c", _SET_AGAIN, NODE),
+        ("bash", "-c", _SET_AGAIN if asked.login is None else f"{_LOG_OUT}; {_SET_AGAIN}", NODE),
     )
 
 
@@ -281,12 +287,16 @@ def _docker(look: Inputs, asked: Container, shape: Shape, env: Mapping[str, Sett
 
 
 def _before(look: Inputs, asked: Container, shape: Shape) -> str:
-    if asked.runtime == "docker":
-        return _devices(look, shape).before
+    """What a node runs before it enters the container: login, devices, conversion."""
     name = format_image(asked.image, asked.runtime)
-    if asked.runtime != "apptainer" or "://" not in name:
-        return ""
-    return _CONVERT.replace("IMAGE", quote_expandable(name))
+    texts: list[str] = []
+    if asked.runtime != "pyxis":
+        texts.append(registry_login.write_login(asked, name))
+    if asked.runtime == "docker":
+        texts.append(_devices(look, shape).before)
+    if asked.runtime == "apptainer" and "://" in name:
+        texts.append(_CONVERT.replace("IMAGE", quote_expandable(name)))
+    return "\n".join(text for text in texts if text)
 
 
 def _devices(look: Inputs, shape: Shape) -> Devices:

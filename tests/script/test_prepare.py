@@ -116,6 +116,8 @@ def test_a_variable_that_the_node_lacks_is_named(node: Node) -> None:
     node.target = Path("$SLURM_TMPDIR/data")
     done = node.prepare("x.tar.gz")
     assert done.returncode == 96
-    assert "stage failed: $SLURM_TMPDIR is not set here; name a directory of the node" in done.stderr
+    assert (
+        "stage failed: $SLURM_TMPDIR is not set here; name a directory of the node" in done.stderr
+    )
     node.target = node.folder / "fast/data"
     assert node.prepare("x.tar.gz", SLURM_TMPDIR=str(node.folder / "fast")).returncode == 0
