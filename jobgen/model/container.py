@@ -16,7 +16,9 @@ from jobgen.model.fields import (
 from jobgen.model.form import Check, Form, check_form, check_list, key, refuse
 from jobgen.model.units import clip
 
-RUNTIMES = ("pyxis", "apptainer", "docker")
+RUNTIMES = ("pyxis", "apptainer", "docker", "shifter", "edf")
+BY_SRUN = frozenset({"pyxis", "edf"})
+"""Runtimes whose container srun enters, before any script runs."""
 _MOUNT = r"(/|\$[A-Za-z_])[^:,]*:(/|\$[A-Za-z_])[^:,]*(:(ro|rw))?"
 _STARTS = ((r"\.(?=[:/]|$)", "$JOBGEN_WORK_DIR"), (r"~(?=[:/]|$)", "$HOME"))
 """What a path may begin with → how a script on the cluster writes it."""
@@ -48,6 +50,14 @@ def check_mount(value: object) -> str:
     return word
 
 
+def check_module(value: object) -> str:
+    """The name of a module or a hook, and perhaps its variant."""
+    word = check_line(value)
+    if not re.fullmatch(r"[A-Za-z0-9][\w.-]*(=[\w.-]+)?", word, re.ASCII):
+        raise refuse("J120", f"'{clip(word)}' is not the name of a module", "for example gpu")
+    return word
+
+
 RUNTIME = check_choice(
     "container runtime", RUNTIMES, aliases={"singularity": "apptainer", "enroot": "pyxis"}
 )
@@ -75,8 +85,22 @@ class Container(Form):
         ),
         example="nvcr.io/nvidia/pytorch:25.09-py3",
     )
-    runtime: Literal["pyxis", "apptainer", "docker"] = key(
-        RUNTIME, default="pyxis", doc="Container runtime. singularity means apptainer."
+    runtime: Literal["pyxis", "apptainer", "docker", "shifter", "edf"] = key(
+        RUNTIME,
+        default="pyxis",
+        doc=(
+            "Container runtime. singularity means apptainer; edf is the container engine of CSCS "
+            "(srun --environment)."
+        ),
+    )
+    modules: tuple[str, ...] = key(
+        check_list(Check(check_module, {"type": "string"})),
+        default=(),
+        doc=(
+            "With shifter, modules such as gpu and nccl-plugin; with edf, hooks to enable, such as "
+            "aws_ofi_nccl, or aws_ofi_nccl=cuda12 for a variant."
+        ),
+        example="[gpu, nccl-plugin]",
     )
     mounts: tuple[str, ...] = key(
         check_list(Check(check_mount, {"type": "string"})),

@@ -23,7 +23,7 @@ class Mount(NamedTuple):
 class ContainerPlan(NamedTuple):
     """The container that every step runs in."""
 
-    runtime: Literal["pyxis", "apptainer", "docker"]
+    runtime: Literal["pyxis", "apptainer", "docker", "shifter", "edf"]
     image: str
     mounts: tuple[Mount, ...] = ()
     args: tuple[str, ...] = ()

@@ -131,6 +131,7 @@ def list_values(plan: Plan, *, standalone: bool) -> dict[str, object]:
         "text": Raw(program.text),
         "may_die": bool(container.setup or container.before),
         "before_enter": Raw(container.before),
+        "handed": container.runtime == "edf",
         "login": Raw(container.login),
         "why_enter": format_comment(container.why),
         "enter": format_command(container.enter),

@@ -202,7 +202,7 @@ def _decide(look: Inputs, decided: _Decided, sized: Sized) -> Plan:
     raise_errors(Invalid, notes)
     mounts = tuple(mount for part in parts for mount in part.mounts)
     inside = container_command.plan_container(look, size, env, mounts)
-    outside = inside is not None and bool(inside.enter)
+    described, handed = container_command.describe_environment(look, size, env, mounts)
     site = _site_setup(look, parts, inside=inside is not None)
     scoped = preparing.split_setup(look, starts.node.scope)
     setup = (*(line for part in parts for line in part.setup), *scoped.launcher)
@@ -222,15 +222,15 @@ def _decide(look: Inputs, decided: _Decided, sized: Sized) -> Plan:
         node_setup=scoped.node,
         rank_setup=scoped.rank,
         prepare=preparing.plan_prepare(look, size),
-        steps=_steps(look, runs, trained.args, starts),
-        files=tuple(dict.fromkeys(file for part in parts for file in part.files)),
+        steps=_steps(look, runs, trained.args, starts._replace(before=(*starts.before, *handed))),
+        files=tuple(dict.fromkeys(f for part in (*parts, described) for f in part.files)),
         head=start.build_head(look),
         start=start.build_start(
             look,
             size,
             starts,
             container_command.list_srun_options(look, env, mounts),
-            outside=outside,
+            container_command.name_entry(inside),
         ),
         extra=_extra(look),
         submit_options=directives.build_dependency(look),

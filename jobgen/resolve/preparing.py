@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from jobgen.errors import Diagnostic
+from jobgen.model.container import BY_SRUN
 from jobgen.model.decision import SelfEvident, Setting
 from jobgen.model.part_plans import Mount, PreparePlan
 from jobgen.model.plan import Part, Shape
@@ -61,7 +62,7 @@ def check_scopes(look: Inputs) -> Iterator[Diagnostic]:
 def plan_prepare(look: Inputs, shape: Shape) -> PreparePlan | None:
     """What runs once on each node before the program; None if nothing does."""
     container = choose_container(look)
-    inside = container is not None and container.runtime == "pyxis"
+    inside = container is not None and container.runtime in BY_SRUN
     outside = list_outside(look) if inside else ()
     staged = look.job.stage
     if not staged and not outside:
