@@ -55,6 +55,8 @@ class StagedData(NamedTuple):
 
 def check_stage(value: object) -> tuple[StagedData, ...]:
     """``SOURCE: DIRECTORY`` of each, in order."""
+    if isinstance(value, tuple) and all(isinstance(each, StagedData) for each in value):
+        return value  # a job that is copied with other keys
     if not isinstance(value, Mapping) or not value:
         message = f"expected a mapping, got {describe_value(value)}"
         raise refuse("J120", message, "write {/data/x.tar.gz: $SLURM_TMPDIR/data}")

@@ -94,3 +94,32 @@ def test_a_line_of_a_node_that_fails_ends_the_job(cluster: Cluster, tmp_path: Pa
     assert run.wait() == 1
     shown = run.show()
     assert (shown["exit"], shown["cause"]["text"]) == ("9:0", "setup failed: ( exit 9 )")
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("kind", ["steps", "packed", "elastic"])
+def test_other_kinds_of_jobs_prepare_their_nodes_too(
+    cluster: Cluster, tmp_path: Path, kind: str
+) -> None:
+    source, there = cluster.scratch / f"{kind}.txt", f"/tmp/staged-{kind}"
+    source.write_text("data")
+    read = f"cat {there}/{kind}.txt setup.$SLURMD_NODENAME"
+    setup = {"node": "echo n >setup.$SLURMD_NODENAME", "rank": "test -f setup.$SLURMD_NODENAME"}
+    keys = {"name": kind, "time": "1h", "setup": setup, "stage": {str(source): there}}
+    shapes = {
+        "steps": {"nodes": 2, "procs_per_node": 1, "steps": [{"run": read}, {"run": read}]},
+        "packed": {
+            "nodes": 1,
+            "procs_per_node": 2,
+            "run": read,
+            "cpus_per_task": 1,
+            "sweep": {"pack": {"gpus": 1}, "grid": {"X": [1, 2, 3]}},
+        },
+        "elastic": {"nodes": "1:2", "procs_per_node": 1, "run": read, "launcher": "torchrun"},
+    }
+    path = write(tmp_path, {"launcher": "srun", **keys, **shapes[kind]})
+    run = submit(cluster, path)
+    assert run.wait() == 0, run.story()
+    logs = [p for p in (run.directory / "logs").rglob("n*.out") if not p.is_symlink()]
+    assert {p.read_text() for p in logs} == {"datan\n"}
+    assert len(logs) == {"steps": 4, "packed": 3, "elastic": 2}[kind]

@@ -96,3 +96,10 @@ def test_both_paths_of_staged_data_are_absolute(stage: str, code: str) -> None:
     with pytest.raises(Invalid) as caught:
         plan(job() + f"stage: {stage}\n")
     assert [problem.code for problem in caught.value.problems] == [code]
+
+
+def test_each_of_several_steps_has_setup_and_the_job_stages_once() -> None:
+    steps = "steps: [{run: a.py}, {run: b.py, launcher: srun}]\n"
+    found = plan(job(run="") + steps + SCOPES + "stage: {/data/x: /tmp/x}\n")
+    assert found.prepare is not None
+    assert [list_lines(each.plan)["node"] for each in found.programs] == [[], ["echo node"]]
