@@ -51,9 +51,8 @@ def gather(
         local = cluster.scheduler == "local"
         missing = find_missing_launchers(world) if local else frozenset[str]()
         facts = facts._replace(after=_after(world, spec, cluster.name), missing_launchers=missing)
-    if not workdir.is_dir():
-        problems.append(_no_workdir(spec))
-        return Gathered(_without_files(spec), workdir, facts, None, tuple(problems))
+    if spec.value.workdir.at is not None or not workdir.is_dir():
+        return _gather_nothing(spec, workdir, facts)
     for path, name in _named(spec.value):
         try:
             texts[name] = _read_inside(workdir, name)
@@ -77,10 +76,19 @@ def gather(
     return Gathered(job, workdir, facts, manifest, tuple(problems))
 
 
+def _gather_nothing(spec: Loaded[JobSpec], workdir: Path, facts: Facts) -> Gathered:
+    """Of a job without an upload, where its code stays on the cluster or is not there."""
+    if spec.value.workdir.at is not None:
+        return Gathered(spec, workdir, facts, None, ())
+    return Gathered(_without_files(spec), workdir, facts, None, (_no_workdir(spec),))
+
+
 def gather_files(world: World, spec: Loaded[JobSpec], base: Path) -> Facts:
     """The facts that the workdir alone gives; none if it cannot be uploaded."""
     from jobgen.upload import scan
 
+    if spec.value.workdir.at is not None:
+        return Facts()
     try:
         manifest = scan(_workdir(world, spec, base), spec.value.workdir)
     except Invalid:
@@ -148,7 +156,8 @@ def _without_files(spec: Loaded[JobSpec]) -> Loaded[JobSpec]:
 
 
 def _workdir(world: World, spec: Loaded[JobSpec], base: Path) -> Path:
-    """The directory that is uploaded, whether it is there or not."""
+    """The directory that is uploaded, whether it is there or not; the job file's own where the
+    code stays on the cluster."""
     named = spec.value.workdir.path
     start, _, rest = named.partition("/")
     return Path(realpath(world.home / rest if start == "~" else base / named))

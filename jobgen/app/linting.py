@@ -38,6 +38,8 @@ class LintedFile(NamedTuple):
     """Whether it could be used; rules may still find errors in a valid file."""
     partial: bool = False
     """Whether it is a job that did not get the checks which need a cluster."""
+    passed: tuple[str, ...] = ()
+    """What was checked and is well, or could not be checked."""
 
 
 def lint(
@@ -77,7 +79,9 @@ def _examine(
 
     label, base = world.format_path(path), path.resolve().parent
     found = examine(world, JobFile(text, label, base, base), cluster, sets)
-    return LintedFile(label, "job", text, found.diagnostics, valid=found.ready is not None)
+    passed = tuple(check.message for check in found.checks if check.status == "ok")
+    valid = found.ready is not None
+    return LintedFile(label, "job", text, found.diagnostics, valid=valid, passed=passed)
 
 
 def _excuse(linted: LintedFile, others: Sequence[Diagnostic]) -> LintedFile:
@@ -115,6 +119,7 @@ def _lint(
     where: ClusterProfile | None,
     sets: Sequence[str] = (),
 ) -> LintedFile:
+    from jobgen.app.plan_problems import judge
     from jobgen.load import check
 
     label = world.format_path(path)
@@ -129,17 +134,19 @@ def _lint(
             return _excuse(_examine(world, path, text, None, sets), others)
     checked = check(text, label, parent=_parent(world, path, text), cluster=where, sets=sets)
     problems = (*checked.problems, *unknown)
-    if checked.kind == "job" and checked.valid:
-        problems = (*problems, *_check_files(world, path, text, sets))
     partial = checked.kind == "job"
-    return LintedFile(label, checked.kind, text, problems, valid=checked.valid, partial=partial)
+    found: tuple[PlanCheck, ...] = ()
+    if partial and checked.valid:
+        found = tuple(_check_files(world, path, text, sets))
+    problems = (*problems, *map(judge, (check for check in found if check.status != "ok")))
+    passed = tuple(check.message for check in found if check.status == "ok")
+    return LintedFile(label, checked.kind, text, problems, checked.valid, partial, passed)
 
 
-def _check_files(world: World, path: Path, text: str, sets: Sequence[str]) -> Iterator[Diagnostic]:
+def _check_files(world: World, path: Path, text: str, sets: Sequence[str]) -> Iterator[PlanCheck]:
     """Whether the program's files are there and mention what they should: the checks of ``submit``
     that need no cluster."""
     from jobgen.app.gathering import gather_files
-    from jobgen.app.plan_problems import judge
     from jobgen.load import read_job
     from jobgen.resolve.run_files import check_scripts
 
@@ -147,9 +154,8 @@ def _check_files(world: World, path: Path, text: str, sets: Sequence[str]) -> It
     if spec is None:
         return
     facts = gather_files(world, spec, path.resolve().parent)
-    missing = (one for one in check_scripts(spec, facts.workdir_files) if one.status != "ok")
-    mentions = (*_check_readers(spec, facts), *_check_stop_file(spec, facts))
-    yield from map(judge, (*missing, *mentions))
+    yield from check_scripts(spec, facts.workdir_files)
+    yield from (*_check_readers(spec, facts), *_check_stop_file(spec, facts))
 
 
 def _check_readers(spec: Loaded[JobSpec], facts: Facts) -> Iterator[PlanCheck]:

@@ -292,6 +292,8 @@ def _list_records(marks: Markers) -> Submission:
         records["failures"] = [list(row) for row in marks.failures]
     if marks.steps:
         records["steps"] = [list(row) for row in marks.steps]
+    if marks.codes:
+        records["codes"] = [list(row) for row in marks.codes]
     if marks.silences:
         records["silences"] = [list(row) for row in marks.silences]
     return records

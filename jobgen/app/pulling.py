@@ -60,8 +60,8 @@ def pull(world: World, request: PullRequest, progress: Progress = ignore_stage) 
         hint = f"give a pattern: jobgen pull {record.alias} 'checkpoints/**'; or set outputs"
         raise Missing(f"the job of {record.alias} names no outputs", hint=hint)
     target = request.folder or Path(record.alias)
-    source = f"{record.directory}/src"
     with world.connect(record.site.login) as transport:
+        source = _find_source(transport, record)
         matched = _match(_list(transport, record, source), wanted)
         sums = _compute_sums(transport, source, matched) if request.checksum else {}
     needed = tuple(file for file in matched if not _is_here(target, file, sums))
@@ -70,6 +70,15 @@ def pull(world: World, request: PullRequest, progress: Progress = ignore_stage) 
         _fetch_all(world, found, source, progress)
         _check_sums(target, needed, sums)
     return found
+
+
+def _find_source(transport: Transport, record: RunRecord) -> str:
+    """The directory that the program ran in."""
+    if not record.code_folder:
+        return f"{record.directory}/src"
+    from jobgen.app.code_folder import find_code
+
+    return find_code(transport, record).at
 
 
 def _list(transport: Transport, record: RunRecord, source: str) -> tuple[RemoteFile, ...]:

@@ -134,7 +134,7 @@ def _keep_sound(shape: Mapping[str, Any]) -> dict[str, Any]:
         elif key in numbers:
             sound = isinstance(value, int) and 0 <= value < 1 << 31
         else:
-            sound = isinstance(value, str) and key in ("launcher", "git")
+            sound = isinstance(value, str) and key in ("launcher", "git", "code")
         if sound:
             kept[key] = value
     return kept

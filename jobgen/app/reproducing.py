@@ -71,9 +71,10 @@ def prepare_reproduction(world: World, ref: str, cluster: str | None) -> Iterato
             _check_kept(record, kept)
             code = restore_code(world, transport, record, kept, Path(folder))
             there = _ask_environment(transport, kept.environment)
+            stays = _compare_code(transport, record)
         assert kept.origin is not None  # noqa: S101  _check_kept has looked
         ready = _prepare(world, record, kept, code, cluster or record.profile)
-        differences = [*_compare_versions(kept.origin), *code.differences]
+        differences = [*_compare_versions(kept.origin), *code.differences, *stays]
         differences += _compare_profiles(kept.origin, ready)
         differences += _compare_scripts(world, record, ready)
         moved = ready.site.cluster != record.site.cluster
@@ -148,6 +149,16 @@ def _compare_scripts(world: World, record: RunRecord, ready: PreparedJob) -> lis
     now = {file.path: file.content for file in ready.bundle.files}
     paths = sorted(p for p in {*before, *now} if before.get(p) != now.get(p))
     return [f"rendered files differ: {', '.join(paths) if before else 'all'}"]
+
+
+def _compare_code(transport: Transport, record: RunRecord) -> list[str]:
+    """What of code that stays on the cluster is not as it was at the newest start."""
+    if not record.code_folder:
+        return []
+    from jobgen.app.code_folder import compare_code, find_code
+
+    before = max(record.codes, key=lambda code: code.start, default=None)
+    return [*compare_code(before, find_code(transport, record))]
 
 
 def _ask_environment(

@@ -85,6 +85,8 @@ def describe_differences(world: World, request: RerunRequest, ready: PreparedJob
         command += [word for value in request.sets for word in ("--set", value)]
         shown = join([*command, "--against", record.alias])
         texts.append(f"the scripts differ from those of {record.alias}: {shown}")
+    if ready.plan.code_folder:
+        return texts
     before = str(record.shape.get("git", ""))
     now = read_commit(ready.workdir, world.environ)
     if before != now:

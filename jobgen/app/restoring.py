@@ -57,10 +57,13 @@ def restore_code(
     layout = _lay_out(origin, folder)
     layout.workdir.mkdir(parents=True)
     layout.job.parent.mkdir(parents=True, exist_ok=True)
-    why = _restore_upload(transport, record, origin, layout.workdir)
+    uploaded = not record.code_folder
+    why = _restore_upload(transport, record, origin, layout.workdir) if uploaded else ""
     source = f"the run directory on {record.site.cluster}"
     differences: tuple[str, ...] = ()
-    if why:
+    if not uploaded:
+        source = f"{record.code_folder} on {record.site.cluster}, as it is now"
+    elif why:
         differences = (why, *_restore_commit(world, record, kept, layout))
         source = f"commit {origin.commit[:12]}"
     if origin.job:

@@ -59,7 +59,7 @@ def submit(
     if ready.manifest is not None and ready.changes is None:
         require_workdir(world, ready.manifest, ready.base)
     delivery = secret.build_delivery(world, ready.job.value.secrets, ready.base)
-    changes = ready.changes or read_changes(ready.workdir, ready.manifest, world.environ)
+    changes = ready.changes or _read_changes(world, ready)
     kept = list_origin_files(ready, changes)
     git = f"{changes.commit}{changes.mark}"
     record = exchange.make_record(
@@ -106,6 +106,13 @@ def submit(
         return record
     finally:
         context.transport.close()
+
+
+def _read_changes(world: World, ready: PreparedJob) -> CodeChanges:
+    """The commit and changes of what is uploaded; nothing of code that stays on the cluster."""
+    if ready.plan.code_folder:
+        return CodeChanges()
+    return read_changes(ready.workdir, ready.manifest, world.environ)
 
 
 def _begin(world: World, record: RunRecord, bundle: Bundle) -> RunRecord:

@@ -28,7 +28,7 @@ _FORCED = frozenset(
 _EARLIER = 60.0
 """Seconds before the end of a job in which what its ranks report may follow from that end."""
 _OWN = re.compile(r"jobgen: (?P<who>[\w.-]+|rank \S+ on [\w.-]+): (?P<text>.*)")
-_SETUP = re.compile(r"(?:setup|before|finally) failed: ")
+_SETUP = re.compile(r"(?:setup|stage|before|finally) failed: ")
 _SUMMARY = re.compile(
     r" (?:first|started), with exit code \d+$|^jobgen: preflight: \d+ of \d+ nodes "
 )

@@ -13,7 +13,8 @@ from jobgen.shell.started_program import StartedProgram
 _CONTAINERS: Mapping[str, str] = {
     **dict.fromkeys(("docker", "podman", "nerdctl"), "docker"),
     **dict.fromkeys(("apptainer", "singularity"), "apptainer"),
-    **dict.fromkeys(("enroot", "shifter"), "pyxis"),
+    "enroot": "pyxis",
+    "shifter": "shifter",
 }
 """Command that starts a container → the runtime of ``container:``."""
 _CONDA = frozenset({"conda", "mamba", "micromamba"})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 from unicodedata import name as character
 
@@ -55,8 +55,15 @@ def _written(path: Path) -> Path:
     """The path as it stands in the file."""
     spelled: list[str | int] = []
     for step in path:
-        spelled += ["slurm", "extra"] if step == "slurm_extra" else [step]
+        spelled += _SPREAD.get(step, [step])
     return tuple(spelled)
+
+
+_SPREAD: Mapping[str | int, Sequence[str | int]] = {
+    "slurm_extra": ["slurm", "extra"],
+    "setup_scopes": ["setup"],
+}
+"""Hidden keys of a form → the keys that are written."""
 
 
 def _missing(tree: Tree, path: Path, fault: ValueDiagnostic) -> None:

@@ -38,6 +38,8 @@ _JOB: Mapping[str, str] = {
     "container: {image: <IMAGE>, runtime: docker}": "docker docker_image",
     "container: {image: <IMAGE>, runtime: apptainer}": "singularity apptainer",
     "container: {image: <IMAGE>, runtime: pyxis}": "pyxis enroot",
+    "container: {image: <IMAGE>, runtime: shifter}": "shifter",
+    "container: {image: <IMAGE>, runtime: edf}": "edf",
     "container: {mounts: [<SOURCE:TARGET>]}": "mounts volumes binds container_mounts",
     "container: {mounts: [SOURCE:TARGET]}, or put the files into the workdir": "file_mounts "
     "storage_mounts",

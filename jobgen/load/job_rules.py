@@ -30,6 +30,7 @@ def check(tree: Tree) -> None:
         _settings(tree, step)
     _checkpoint(tree)
     _options(tree)
+    _workdir(tree)
     _notify(tree)
 
 
@@ -52,6 +53,29 @@ def _options(tree: Tree) -> None:
         if given.get(one) is not None and given.get(other) is not None:
             message = f"slurm.{one} and slurm.{other}: {why}"
             tree.contradict(message, [("slurm", one), ("slurm", other)], "keep one of the two")
+
+
+def _workdir(tree: Tree) -> None:
+    """Say which keys need an upload, where the code stays on the cluster."""
+    if "at" not in tree.get_table("workdir"):
+        return
+    at: Path = ("workdir", "at")
+    for name in ("path", "ignore", "ignore_file", "max_size"):
+        if name in tree.get_table("workdir"):
+            message = f"workdir.{name} is about the upload, but workdir.at uploads nothing"
+            tree.contradict(message, [at, ("workdir", name)], "keep one of the two")
+    for above in ((), *tree.list_steps()):
+        for path in ((*above, "launcher", "config"), (*above, "train", "config")):
+            _refuse_file(tree, at, path, "name it in run: alone")
+        model: Path = (*above, "train", "model")
+        if tree.get_text(*model).endswith(".json"):
+            _refuse_file(tree, at, model, "set its Hub id, or a mapping of sizes")
+
+
+def _refuse_file(tree: Tree, at: Path, path: Path, hint: str) -> None:
+    if tree.get(*path) is not None:
+        message = f"{join_path(path)} is read from the upload, but workdir.at uploads nothing"
+        tree.contradict(message, [at, path], hint)
 
 
 def _notify(tree: Tree) -> None:

@@ -5,11 +5,20 @@ from __future__ import annotations
 import re
 from typing import Literal
 
-from jobgen.model.fields import LINE, REMOTE, check_choice, check_line, check_shell_text
-from jobgen.model.form import Check, Form, check_list, key, refuse
+from jobgen.model.fields import (
+    LINE,
+    REMOTE,
+    check_choice,
+    check_env_name,
+    check_line,
+    check_shell_text,
+)
+from jobgen.model.form import Check, Form, check_form, check_list, key, refuse
 from jobgen.model.units import clip
 
-RUNTIMES = ("pyxis", "apptainer", "docker")
+RUNTIMES = ("pyxis", "apptainer", "docker", "shifter", "edf")
+BY_SRUN = frozenset({"pyxis", "edf"})
+"""Runtimes whose container srun enters, before any script runs."""
 _MOUNT = r"(/|\$[A-Za-z_])[^:,]*:(/|\$[A-Za-z_])[^:,]*(:(ro|rw))?"
 _STARTS = ((r"\.(?=[:/]|$)", "$JOBGEN_WORK_DIR"), (r"~(?=[:/]|$)", "$HOME"))
 """What a path may begin with → how a script on the cluster writes it."""
@@ -41,9 +50,28 @@ def check_mount(value: object) -> str:
     return word
 
 
+def check_module(value: object) -> str:
+    """The name of a module or a hook, and perhaps its variant."""
+    word = check_line(value)
+    if not re.fullmatch(r"[A-Za-z0-9][\w.-]*(=[\w.-]+)?", word, re.ASCII):
+        raise refuse("J120", f"'{clip(word)}' is not the name of a module", "for example gpu")
+    return word
+
+
 RUNTIME = check_choice(
     "container runtime", RUNTIMES, aliases={"singularity": "apptainer", "enroot": "pyxis"}
 )
+
+
+class RegistryLogin(Form):
+    """A login at the registry of the image."""
+
+    user: str = key(LINE, doc="User name; of nvcr.io it is $oauthtoken.", example="me")
+    secret: str = key(
+        Check(check_env_name, {"type": "string"}),
+        doc="Name under secrets whose value is the password or token.",
+        example="NGC_API_KEY",
+    )
 
 
 class Container(Form):
@@ -57,8 +85,22 @@ class Container(Form):
         ),
         example="nvcr.io/nvidia/pytorch:25.09-py3",
     )
-    runtime: Literal["pyxis", "apptainer", "docker"] = key(
-        RUNTIME, default="pyxis", doc="Container runtime. singularity means apptainer."
+    runtime: Literal["pyxis", "apptainer", "docker", "shifter", "edf"] = key(
+        RUNTIME,
+        default="pyxis",
+        doc=(
+            "Container runtime. singularity means apptainer; edf is the container engine of CSCS "
+            "(srun --environment)."
+        ),
+    )
+    modules: tuple[str, ...] = key(
+        check_list(Check(check_module, {"type": "string"})),
+        default=(),
+        doc=(
+            "With shifter, modules such as gpu and nccl-plugin; with edf, hooks to enable, such as "
+            "aws_ofi_nccl, or aws_ofi_nccl=cuda12 for a variant."
+        ),
+        example="[gpu, nccl-plugin]",
     )
     mounts: tuple[str, ...] = key(
         check_list(Check(check_mount, {"type": "string"})),
@@ -67,6 +109,12 @@ class Container(Form):
             "Paths of the node to mount in the container: source:target or source:target:ro. "
             "A source may be . (the workdir) or ./FOLDER, and $NAME is expanded on the cluster."
         ),
+    )
+    login: RegistryLogin | None = key(
+        check_form(RegistryLogin),
+        default=None,
+        doc="Login at the image's registry: user, and the name of a secret.",
+        example="{user: $oauthtoken, secret: NGC_API_KEY}",
     )
     args: tuple[str, ...] = key(
         check_list(LINE), default=(), doc="Extra arguments for the runtime, passed unchanged."

@@ -71,6 +71,23 @@ class StepRecord(NamedTuple):
     """The element of a job array."""
 
 
+class CodeRecord(NamedTuple):
+    """The code of a job that stays on the cluster, as the batch shell found it."""
+
+    start: int
+    """The first start of the job is 1."""
+    at: str
+    """The directory."""
+    commit: str
+    """Empty outside git, or without git."""
+    changed: int | None = None
+    """Files that differ from the commit; None if git could not tell."""
+    diff: str = ""
+    """SHA-256 of what differs."""
+    task: str = ""
+    """The element of a job array."""
+
+
 class Silence(NamedTuple):
     """A rank that ended well, and nothing of the others since."""
 
@@ -103,6 +120,22 @@ def list_step_runs(start: int, text: str, task: str = "") -> list[StepRecord]:
         code = event.read_number("code")
         runs[name] = begun if code is None else begun._replace(ended=event.time, code=code)
     return list(runs.values())
+
+
+def list_codes(start: int, text: str, task: str = "") -> list[CodeRecord]:
+    """The code that one start ran, if it stays on the cluster."""
+    return [
+        CodeRecord(
+            start,
+            event.fields.get("at", ""),
+            event.fields.get("commit", ""),
+            event.read_number("changed"),
+            event.fields.get("diff", ""),
+            task,
+        )
+        for event in read_events(text)
+        if event.kind == "code"
+    ]
 
 
 def find_newest_step(events: Sequence[Event]) -> str:

@@ -25,6 +25,7 @@ from jobgen.model.fields import (
     WORDS,
     check_choice,
     check_integer,
+    check_lines,
     split_extra,
 )
 from jobgen.model.form import Check, Form, check_form, check_list, check_table, key
@@ -40,6 +41,7 @@ from jobgen.model.job_checks import (
 )
 from jobgen.model.launchers import ALIASES, LAUNCHERS
 from jobgen.model.notify import Notify
+from jobgen.model.preparation import STAGE, SetupScopes, StagedData
 from jobgen.model.settings import (
     MONITOR,
     SECRETS,
@@ -153,13 +155,27 @@ class JobSpec(Form):
         doc="What starts the ranks: a word, or a mapping with its settings.",
     )
     setup: tuple[str, ...] = key(
-        LINES,
+        Check(check_lines, {"anyOf": [dict(LINES.schema), {"form": SetupScopes}]}),
         default=(),
         doc=(
             "Lines of bash that run before the launcher, in its shell, so that exports reach "
-            "every rank: once per node; per rank with srun; on the first node with ssh: pdsh."
+            "every rank: once per node; per rank with srun; on the first node with ssh: pdsh. "
+            "A mapping says where: {node: …, rank: …, outside: …}."
         ),
         example="source .venv/bin/activate",
+    )
+    setup_scopes: SetupScopes = key(
+        check_form(SetupScopes), default=SetupScopes(), doc="Setup by scope.", hidden=True
+    )
+    stage: tuple[StagedData, ...] = key(
+        STAGE,
+        default=(),
+        doc=(
+            "Data that is brought to a directory of each node before the program starts: archives "
+            "(tar.*, zip) are unpacked into it, files and directories copied. What is there from "
+            "an earlier start is not brought again."
+        ),
+        example="{/data/corpus.tar.gz: $SLURM_TMPDIR/corpus}",
     )
     before: tuple[str, ...] = key(
         LINES,
@@ -338,9 +354,18 @@ class JobSpec(Form):
         """What has a ``run``: the job itself, or each of its steps."""
         return self.steps or (self,)
 
+    def list_setup(self) -> tuple[str, ...]:
+        """The lines of setup, wherever they run."""
+        scopes = self.setup_scopes
+        return (*self.setup, *scopes.outside, *scopes.node, *scopes.rank)
+
     @classmethod
     def spread(cls, data: Mapping[str, Any]) -> Mapping[str, Any]:
-        """``nodes: MIN:MAX`` and ``slurm: {extra: …}`` are two values each."""
+        """``nodes: MIN:MAX`` and ``slurm: {extra: …}`` are two values each; ``setup`` has two
+        forms."""
+        if isinstance(data.get("setup"), Mapping):
+            rest = {name: value for name, value in data.items() if name != "setup"}
+            data = {**rest, "setup_scopes": data["setup"]}
         nodes = data.get("nodes")
         span = re.fullmatch(SPAN, nodes) if isinstance(nodes, str) else None
         if span and 1 <= int(span.group(1)) <= int(span.group(2)) <= MOST_NODES:

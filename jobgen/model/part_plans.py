@@ -7,6 +7,7 @@ from typing import Literal
 
 from jobgen.errors import Place
 from jobgen.model.decision import NOWHERE, Setting
+from jobgen.model.preparation import StagedData
 from jobgen.named_tuple import NamedTuple
 from jobgen.shell import Word
 
@@ -22,7 +23,7 @@ class Mount(NamedTuple):
 class ContainerPlan(NamedTuple):
     """The container that every step runs in."""
 
-    runtime: Literal["pyxis", "apptainer", "docker"]
+    runtime: Literal["pyxis", "apptainer", "docker", "shifter", "edf"]
     image: str
     mounts: tuple[Mount, ...] = ()
     args: tuple[str, ...] = ()
@@ -32,10 +33,23 @@ class ContainerPlan(NamedTuple):
     """Lines that run on every node before it is entered."""
     before: str = ""
     """Lines of bash that find the job's devices, right before ``enter``."""
+    login: str = ""
+    """What the batch shell runs for a login of a registry, where srun enters the container."""
     why: str = ""
     """A comment above ``enter``."""
     enter: tuple[tuple[Word, ...], ...] = ()
     """What a node runs to start ``node.sh`` inside; empty where srun enters the container."""
+    place: Place = NOWHERE
+
+
+class PreparePlan(NamedTuple):
+    """What runs once on each node, outside a container, before the program."""
+
+    start: tuple[tuple[Word, ...], ...]
+    """What the batch shell runs, a line of words each."""
+    staged: tuple[StagedData, ...] = ()
+    outside: tuple[Setting, ...] = ()
+    """Lines of setup, where srun enters the container."""
     place: Place = NOWHERE
 
 

@@ -16,6 +16,7 @@ from jobgen.model.part_plans import (
     Mount,
     NotifyPlan,
     PreflightPlan,
+    PreparePlan,
     StopPlan,
     TrackPlan,
 )
@@ -190,6 +191,11 @@ class Plan(NamedTuple):
     """Lines of the site and those that source a vendor's script; they run before ``setup``."""
     precedence: Precedence = Precedence((), (), MappingProxyType({}))
     """What those lines, and those outside of a container, cannot change."""
+    node_setup: tuple[Setting, ...] = ()
+    """Lines that the first rank of each node runs, while its others wait."""
+    rank_setup: tuple[Setting, ...] = ()
+    """Lines that every rank runs before its program."""
+    prepare: PreparePlan | None = None
     caches: CachesPlan | None = None
     monitor: MonitorPlan | None = None
     notify: NotifyPlan | None = None
@@ -197,6 +203,8 @@ class Plan(NamedTuple):
     track: TrackPlan | None = None
     programs: tuple[ProgramPlan, ...] = ()
     """Several programs that run one after another; empty where ``steps`` has the only one."""
+    code_folder: str = ""
+    """The directory on the cluster that the program runs in; empty if it is uploaded."""
     outputs: tuple[str, ...] = ()
     labels: Mapping[str, str] = MappingProxyType({})
     elements: tuple[Mapping[str, str], ...] = ()

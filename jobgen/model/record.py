@@ -10,7 +10,7 @@ from jobgen.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from jobgen.model.cause import FailureCause
-    from jobgen.model.events import RankFailure, Silence, StepRecord
+    from jobgen.model.events import CodeRecord, RankFailure, Silence, StepRecord
     from jobgen.model.record_data import Submission
 
 
@@ -203,6 +203,13 @@ class RunRecord(NamedTuple):
         return tuple(StepRecord(*values) for values in self.submission.get("steps", ()))
 
     @property
+    def codes(self) -> tuple[CodeRecord, ...]:
+        """The code that each start ran, if it stays on the cluster."""
+        from jobgen.model.events import CodeRecord
+
+        return tuple(CodeRecord(*values) for values in self.submission.get("codes", ()))
+
+    @property
     def silences(self) -> tuple[Silence, ...]:
         """Ranks that ended well while the others seem to wait for them."""
         from jobgen.model.events import Silence
@@ -221,6 +228,11 @@ class RunRecord(NamedTuple):
     def job_file(self) -> str:
         """The path of its job file on the machine that submitted it; empty if unknown."""
         return str(self.shape.get("file", ""))
+
+    @property
+    def code_folder(self) -> str:
+        """The directory on the cluster that its code stays in; empty if it was uploaded."""
+        return str(self.shape.get("code", ""))
 
     @property
     def profile(self) -> str:

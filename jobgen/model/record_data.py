@@ -48,6 +48,8 @@ class Submission(TypedDict, total=False):
     """Fields of ``events.Failure``."""
     steps: Sequence[Sequence[Any]]
     """Fields of ``events.StepRecord``."""
+    codes: Sequence[Sequence[Any]]
+    """Fields of ``events.CodeRecord``."""
     silences: Sequence[Sequence[Any]]
     """Fields of ``events.Silence``."""
     cause: Sequence[Any]

@@ -10,6 +10,7 @@ from jobgen.model.fields import (
     ENVIRONMENT,
     LINE,
     RELATIVE,
+    REMOTE,
     SIZE,
     TIME,
     WORD,
@@ -132,7 +133,7 @@ SECRETS = Check(
 
 
 class Workdir(Form):
-    """The directory that is uploaded, and in which the program runs."""
+    """The directory that the program runs in: one that is uploaded, or one of the cluster."""
 
     @classmethod
     def spread(cls, data: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -143,6 +144,15 @@ class Workdir(Form):
             return {"ignore_file": ignore, **rest}
         return data
 
+    at: str | None = key(
+        REMOTE,
+        default=None,
+        doc=(
+            "Directory on the cluster that the program runs in; nothing is uploaded, and the job "
+            "records its commit. $NAME is expanded on the cluster."
+        ),
+        example="/scratch/$USER/Megatron-LM",
+    )
     path: str = key(
         LINE, default=".", doc="Directory to upload, relative to this file or starting with ~/."
     )

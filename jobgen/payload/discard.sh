@@ -14,5 +14,5 @@ clear() {
 
 # sweep DIRECTORY TOKEN: remove the secrets of a run that has ended.
 sweep() {
-    (enter "$1" "$2" && rm -f -- secrets.env)
+    (enter "$1" "$2" && rm -rf -- secrets.env state/*/enroot.*)
 }

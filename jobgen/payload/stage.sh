@@ -11,6 +11,15 @@ stage_fail() {
     exit 1
 }
 
+# stage_needs FOLDER HINT: the code of a job that uploads none.
+stage_needs() {
+    if ! [ -d "$1" ]; then
+        emit failed "there is no directory $1 on $(uname -n)"
+        emit hint "$2"
+        exit 1
+    fi
+}
+
 stage_same() {
     [ -e "$1/TOKEN" ] && [ "$(cat -- "$1/TOKEN" 2>/dev/null)" = "$stage_token" ]
 }

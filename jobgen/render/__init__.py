@@ -40,6 +40,7 @@ def render(
     """
     made: list[BundleFile] = []
     names = ["job.sbatch", *(f"{step.name}.sh" for step in list_once(plan))]
+    names += ["prepare.sh"] if plan.prepare else []
     names += ["step.sh"] if plan.programs else _list_of_node(plan)
     packed = plan.shape.packing is not None
     names += ["packed.sbatch"] if packed else []

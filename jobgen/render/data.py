@@ -12,6 +12,7 @@ from jobgen.model.part_plans import (
     MonitorPlan,
     NotifyPlan,
     PreflightPlan,
+    PreparePlan,
     StopPlan,
 )
 from jobgen.model.plan import Packing, Plan, ProgramPlan, Step
@@ -28,6 +29,10 @@ def dump_plan(plan: Plan) -> dict[str, Any]:
         "monitor": plan.monitor and _monitor(plan.monitor),
         "programs": [_program(each) for each in plan.programs],
         "preflight": plan.preflight and _preflight(plan.preflight),
+        "node_setup": [_decision(line) for line in plan.node_setup],
+        "rank_setup": [_decision(line) for line in plan.rank_setup],
+        "prepare": plan.prepare and _prepare(plan.prepare),
+        "code_folder": plan.code_folder,
     }
     return {
         "schema": 1,
@@ -106,6 +111,15 @@ def _program(program: ProgramPlan) -> dict[str, Any]:
     }
 
 
+def _prepare(prepare: PreparePlan) -> dict[str, Any]:
+    return {
+        "start": " ".join(quote(word) for line in prepare.start for word in line),
+        "staged": [each._asdict() for each in prepare.staged],
+        "outside": [_decision(line) for line in prepare.outside],
+        "place": str(prepare.place),
+    }
+
+
 def _preflight(preflight: PreflightPlan) -> dict[str, Any]:
     expect = [_decision(setting) for setting in preflight.expect]
     return {**preflight._asdict(), "expect": expect, "place": str(preflight.place)}
@@ -138,4 +152,6 @@ def _plain(value: ContainerPlan | StopPlan | None) -> dict[str, Any] | None:
         data["place"] = str(value.place)
         data["mounts"] = [mount._asdict() for mount in data["mounts"]]
         data["setup"] = [_decision(line) for line in data["setup"]]
+        if data.pop("login"):
+            data["login"] = True
     return data

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from jobgen.model.decision import Setting
+from jobgen.model.part_plans import PreparePlan
 from jobgen.model.plan import Plan, ProgramPlan, Step
 from jobgen.named_tuple import NamedTuple
 from jobgen.render.setup_lines import (
@@ -14,7 +16,7 @@ from jobgen.render.setup_lines import (
     format_site_setup,
     quote_value,
 )
-from jobgen.shell import Raw, Word, quote
+from jobgen.shell import Raw, Word, list_names, quote, quote_expandable
 from jobgen.wording import count
 
 _WIDEST = 118
@@ -68,6 +70,35 @@ def view_once(plan: Plan, once: Mapping[str, Step]) -> dict[str, object]:
             "failed": Raw(f'"{name} failed: $BASH_COMMAND"'),
         }
     return view
+
+
+def view_code(folder: str) -> dict[str, object]:
+    """The directory of code that stays on the cluster: a variable that is not set is empty."""
+    return {
+        "folder": Raw(re.sub(r"(?<!\\)\$\{(\w+)\}", r"${\1:-}", quote_expandable(folder))),
+        "needs": [
+            {"name": Raw(f"${name}"), "value": Raw(f"${{{name}:-}}")}
+            for name in dict.fromkeys(list_names(folder))
+        ],
+    }
+
+
+def view_prepare(prepare: PreparePlan) -> dict[str, object]:
+    """What runs once on each node before the program."""
+    names = dict.fromkeys(name for each in prepare.staged for name in sorted(each.names))
+    return {
+        "start": format_command(prepare.start),
+        "why": format_comment(str(prepare.place)),
+        "needs": [{"name": Raw(f"${name}"), "value": Raw(f"${{{name}:-}}")} for name in names],
+        "staged": [
+            {
+                "source": Raw(quote_expandable(each.source)),
+                "folder": Raw(quote_expandable(each.folder)),
+            }
+            for each in prepare.staged
+        ],
+        "outside": format_setup(prepare.outside),
+    }
 
 
 def list_first(plan: Plan) -> list[Step]:

@@ -23,7 +23,9 @@ from jobgen.render.step_views import (
     list_exports,
     list_first,
     list_once,
+    view_code,
     view_once,
+    view_prepare,
     view_steps,
 )
 from jobgen.shell import Raw, quote, quote_expandable
@@ -42,7 +44,8 @@ def list_values(plan: Plan, *, standalone: bool) -> dict[str, object]:
     container = plan.container or ContainerPlan("pyxis", "")
     elastic = shape.min_nodes is not None
     nodes = f"{shape.min_nodes} to {shape.nodes}" if elastic else str(shape.nodes)
-    why = ' ${why:+"why=$why"}' if plan.preflight or stop or once else ""
+    explains = plan.preflight or stop or once or plan.code_folder or plan.prepare
+    why = ' ${why:+"why=$why"}' if explains else ""
     arrays = plan.elements and not shape.packing
     claim = Raw('"state/0/claim${3:+.$3}"' if arrays else "state/0/claim")
     remove_caches = format_command(plan.caches.remove if plan.caches else ())
@@ -56,6 +59,7 @@ def list_values(plan: Plan, *, standalone: bool) -> dict[str, object]:
         "directives": () if shape.packing else list_directives(plan),
         "packed": view_packed(plan, remove_caches),
         "claim": claim,
+        "code": plan.code_folder and view_code(plan.code_folder),
         "world": shape.world,
         "silence": any(each.shape.world > 1 for each in _list_plans(plan)) and not standalone,
         "min_world": (shape.min_nodes or 0) * shape.ranks_per_node,
@@ -117,6 +121,9 @@ def list_values(plan: Plan, *, standalone: bool) -> dict[str, object]:
         "cwd": Raw(_cwd(plan.container)),
         **view_once(plan, once),
         **view_steps(plan),
+        "node_setup": format_setup(plan.node_setup),
+        "rank_setup": format_setup(plan.rank_setup),
+        "prepare": plan.prepare and view_prepare(plan.prepare),
         "setup": [*format_site_setup(plan.site_setup, plan.precedence), *format_setup(plan.setup)],
         "setup_outside": format_site_setup(container.setup, plan.precedence),
         "launch": Raw(launch.text),
@@ -124,6 +131,8 @@ def list_values(plan: Plan, *, standalone: bool) -> dict[str, object]:
         "text": Raw(program.text),
         "may_die": bool(container.setup or container.before),
         "before_enter": Raw(container.before),
+        "handed": container.runtime == "edf",
+        "login": Raw(container.login),
         "why_enter": format_comment(container.why),
         "enter": format_command(container.enter),
     }

@@ -28,6 +28,7 @@ from jobgen.resolve import (
     notifying,
     planner_request,
     preflighting,
+    preparing,
     profiling_steps,
     program,
     rank_environment,
@@ -117,6 +118,7 @@ def _examine(look: Inputs) -> Examined:
         *sized.problems,
         *container_command.check_container(look, launcher.value),
         *launcher_limits.check_launcher(look, launcher.value, size),
+        *preparing.check_scopes(look),
     ]
     blocked = bool(wrong)
     trained = training.Trained()
@@ -185,6 +187,8 @@ def _decide(look: Inputs, decided: _Decided, sized: Sized) -> Plan:
         watching,
         notifier,
         tracking,
+        container_command.mount_code(look),
+        preparing.mount_staged(look),
     )
     notes: list[Diagnostic] = [
         *sized.notes,
@@ -198,9 +202,10 @@ def _decide(look: Inputs, decided: _Decided, sized: Sized) -> Plan:
     raise_errors(Invalid, notes)
     mounts = tuple(mount for part in parts for mount in part.mounts)
     inside = container_command.plan_container(look, size, env, mounts)
-    outside = inside is not None and bool(inside.enter)
+    described, handed = container_command.describe_environment(look, size, env, mounts)
     site = _site_setup(look, parts, inside=inside is not None)
-    setup = _setup(look, parts)
+    scoped = preparing.split_setup(look, starts.node.scope)
+    setup = (*(line for part in parts for line in part.setup), *scoped.launcher)
     cached = caches.plan_caches(look, size, env, _software(inside, (*site, *setup)), sized)
     return Plan(
         name=look.job.name,
@@ -214,15 +219,18 @@ def _decide(look: Inputs, decided: _Decided, sized: Sized) -> Plan:
         site_setup=site,
         precedence=rank_environment.decide_precedence(size, env),
         setup=setup,
-        steps=_steps(look, runs, trained.args, starts),
-        files=tuple(dict.fromkeys(file for part in parts for file in part.files)),
+        node_setup=scoped.node,
+        rank_setup=scoped.rank,
+        prepare=preparing.plan_prepare(look, size),
+        steps=_steps(look, runs, trained.args, starts._replace(before=(*starts.before, *handed))),
+        files=tuple(dict.fromkeys(f for part in (*parts, described) for f in part.files)),
         head=start.build_head(look),
         start=start.build_start(
             look,
             size,
             starts,
             container_command.list_srun_options(look, env, mounts),
-            outside=outside,
+            container_command.name_entry(inside),
         ),
         extra=_extra(look),
         submit_options=directives.build_dependency(look),
@@ -233,6 +241,7 @@ def _decide(look: Inputs, decided: _Decided, sized: Sized) -> Plan:
         notify=notices,
         preflight=preflighting.plan(look, size, env, warning),
         track=tracked,
+        code_folder=look.job.workdir.at or "",
         outputs=_outputs(look, tracked),
         elements=look.job.sweep.list_elements() if look.job.sweep else (),
         labels=look.job.labels,
@@ -269,13 +278,6 @@ def _site_setup(look: Inputs, parts: tuple[Part, ...], *, inside: bool) -> tuple
     """The cluster's lines, then the vendors' scripts, which see what the site brought."""
     site = () if inside else container_command.list_site_setup(look)
     return (*site, *(line for part in parts for line in part.scripts))
-
-
-def _setup(look: Inputs, parts: tuple[Part, ...]) -> tuple[Setting, ...]:
-    """Lines that see the whole environment: those of the parts, then the job's."""
-    place = look.cite_job("setup")
-    asked = tuple(Setting(line, SelfEvident.AS_ASKED, place) for line in look.job.setup)
-    return (*(line for part in parts for line in part.setup), *asked)
 
 
 def _software(inside: ContainerPlan | None, setup: tuple[Setting, ...]) -> caches.Software:

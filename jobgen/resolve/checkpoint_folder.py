@@ -29,6 +29,11 @@ def choose_folder(look: Inputs, shape: Shape) -> Setting:
     if folder is None:
         why = "default checkpoint directory"
         element = f"/${_ELEMENT}" if shape.elements is not None else ""
+        if look.job.workdir.at is not None:
+            why = "in the run directory: other runs use workdir.at, too"
+            return Setting(
+                f"$JOBGEN_RUN_DIR/src/checkpoints{element}", why, look.cite_job("workdir")
+            )
         return Setting(f"$JOBGEN_WORK_DIR/checkpoints{element}", why, cite_rule("checkpoints"))
     within = "" if folder.startswith(("/", "$")) else "$JOBGEN_WORK_DIR/"
     return Setting(within + folder, SelfEvident.AS_ASKED, look.cite_job("checkpoint", "dir"))
@@ -64,7 +69,7 @@ def _differs(look: Inputs, folder: str) -> bool:
     """Whether the path differs between elements, by itself or by a variable that the job sets."""
     if re.search(_DIFFERING, folder):
         return True
-    script = "\n".join((*look.job.setup, look.job.run))
+    script = "\n".join((*look.job.list_setup(), look.job.run))
     values = (*look.job.env.items(), *find_assignments(script))
     names = re.findall(r"\$\{?(\w+)", folder)
     return any(name in names and re.search(_DIFFERING, value) for name, value in values)

@@ -44,7 +44,9 @@ def note_path(look: Inputs, launcher: str) -> list[Diagnostic]:
 def _brings_launcher(look: Inputs) -> bool:
     """Whether something of the job or the profile may put the launcher on PATH."""
     job, defaults = look.job, look.cluster.defaults
-    own = job.setup or defaults.setup or job.container or defaults.container
+    own = (
+        job.setup or job.setup_scopes.node or defaults.setup or job.container or defaults.container
+    )
     return bool(own) or "PATH" in {**defaults.env, **job.env}
 
 

@@ -8,21 +8,34 @@ from typing import TYPE_CHECKING
 
 from jobgen.errors import Diagnostic, Place
 from jobgen.launch import expand_args
+from jobgen.model.container import BY_SRUN
 from jobgen.model.decision import SelfEvident, Setting
 from jobgen.model.launchers import LAUNCHERS
 from jobgen.model.part_plans import ContainerPlan, Mount
-from jobgen.model.plan import Part, Shape
+from jobgen.model.plan import Part, Shape, Step
+from jobgen.resolve import registry_login
 from jobgen.resolve.docker import Devices, list_devices
 from jobgen.resolve.inputs import Inputs
 from jobgen.resolve.rank_environment import decide_precedence, list_always
-from jobgen.resolve.start import NODE, Lines
+from jobgen.resolve.site_runtimes import (
+    EDF,
+    INSIDE,
+    SET_AGAIN,
+    check_site_runtime,
+    enter_shifter,
+    hand_over,
+    name_shifter_image,
+    write_edf,
+)
+from jobgen.resolve.start import ENTER, NODE, Lines
 from jobgen.shell import Raw, Word, quote_expandable
 
 if TYPE_CHECKING:
     from jobgen.model.container import Container
 
-_WHY = {"apptainer": "Set again inside, because the image's own variables would win."}
-_SET_AGAIN = 'eval "$JOBGEN_ENV"; unset JOBGEN_ENV; exec bash "$0"'
+_AGAIN = "Set again inside, because the image's own variables would win."
+_WHY = {"apptainer": _AGAIN, "shifter": _AGAIN}
+_LOG_OUT = "unset APPTAINER_DOCKER_USERNAME APPTAINER_DOCKER_PASSWORD"
 _CONVERT = """\
 # The first rank converts the image into apptainer's cache; the other ranks wait and reuse it.
 converted=$JOBGEN_STATE_DIR/image.$JOBGEN_RESTART
@@ -60,14 +73,18 @@ def plan_container(
     if asked is None:
         return None
     mounts = _mounts(asked, needed)
+    by_srun = asked.runtime in BY_SRUN
+    name = format_image(asked.image, asked.runtime)
+    login = registry_login.write_login(asked, name) if asked.runtime == "pyxis" else ""
     return ContainerPlan(
         runtime=asked.runtime,
-        image=format_image(asked.image, asked.runtime),
+        image=name,
         mounts=tuple(_mount(text) for text in mounts),
         args=asked.args,
         workdir=asked.workdir or "",
-        setup=() if asked.runtime == "pyxis" else list_site_setup(look),
+        setup=() if by_srun else (*list_site_setup(look), *list_outside(look)),
         before=_before(look, asked, shape),
+        login=login,
         why=_WHY.get(asked.runtime, ""),
         enter=_ENTER[asked.runtime](look, asked.replace(mounts=mounts), shape, env),
         place=place,
@@ -75,8 +92,10 @@ def plan_container(
 
 
 def list_srun_options(look: Inputs, names: Iterable[str], needed: Sequence[Mount] = ()) -> Lines:
-    """pyxis: the container as options of srun, which its plug-in adds."""
+    """The container as options of srun, which plug-ins add: pyxis, and that of CSCS."""
     asked, _ = _asked(look)
+    if asked is not None and asked.runtime == "edf":
+        return ((Raw(f'--environment="$JOBGEN_BUNDLE_DIR/{EDF}"'),), expand_args(asked.args))
     if asked is None or asked.runtime != "pyxis":
         return ()
     mounts = quote_expandable(
@@ -91,6 +110,25 @@ def list_srun_options(look: Inputs, names: Iterable[str], needed: Sequence[Mount
     )
 
 
+def describe_environment(
+    look: Inputs, shape: Shape, env: Mapping[str, Setting], needed: Sequence[Mount] = ()
+) -> tuple[Part, tuple[Step, ...]]:
+    """What a container has that srun enters by a file: this file, and its environment as text."""
+    asked, place = _asked(look)
+    if asked is None or asked.runtime != "edf":
+        return Part("container"), ()
+    file = write_edf(asked, format_image(asked.image, "edf"), _mounts(asked, needed))
+    kept = decide_precedence(shape, {n: s for n, s in env.items() if n not in _OF_THE_IMAGE})
+    return Part("container", files=(file,)), (hand_over(kept.names, place),)
+
+
+def name_entry(inside: ContainerPlan | None) -> tuple[Word, ...]:
+    """What srun starts on each node."""
+    if inside is not None and inside.runtime == "edf":
+        return INSIDE
+    return ("bash", ENTER if inside is not None and inside.enter else NODE)
+
+
 def format_image(name: str, runtime: str) -> str:
     """The image as its runtime writes it: only Docker takes a registry's name as people know it.
 
@@ -101,6 +139,8 @@ def format_image(name: str, runtime: str) -> str:
     >>> format_image("/shared/torch.sqsh", "pyxis")
     '/shared/torch.sqsh'
     """
+    if runtime == "shifter":
+        return name_shifter_image(name)
     if _is_file(name) or runtime == "docker":
         return name.removeprefix("docker://") if runtime == "docker" else name
     if runtime == "apptainer":
@@ -128,6 +168,12 @@ def expose_hcas(look: Inputs, shape: Shape) -> Part:
     return Part("container", env={"MELLANOX_VISIBLE_DEVICES": Setting("all", why, place)})
 
 
+def mount_code(look: Inputs) -> Part:
+    """What makes code that stays on the cluster visible inside, at its own place."""
+    folder = look.job.workdir.at
+    return Part("workdir", mounts=(Mount(folder, folder),) if folder else ())
+
+
 def list_site_setup(look: Inputs) -> tuple[Setting, ...]:
     """The cluster's lines. They are about its own software, so they run outside of a container."""
     place = look.cite_cluster("defaults", "setup")
@@ -135,12 +181,25 @@ def list_site_setup(look: Inputs) -> tuple[Setting, ...]:
     return tuple(Setting(line, SelfEvident.CLUSTER_DEFAULT, place) for line in lines)
 
 
+def list_outside(look: Inputs) -> tuple[Setting, ...]:
+    """The job's own lines that run before the container is entered."""
+    place = look.cite_job("setup", "outside")
+    lines = look.job.setup_scopes.outside
+    return tuple(Setting(line, SelfEvident.AS_ASKED, place) for line in lines)
+
+
+def choose_container(look: Inputs) -> Container | None:
+    """The container of the job, else that of the cluster."""
+    return _asked(look)[0]
+
+
 def list_notes(look: Inputs) -> list[Diagnostic]:
     """What a container leaves out, and what every node does again."""
     asked, _ = _asked(look)
-    if asked is None or asked.runtime != "pyxis":
+    if asked is None or asked.runtime not in BY_SRUN:
         return []
-    return [*_imports(look, asked), *_no_setup(look)]
+    imports = _imports(look, asked) if asked.runtime == "pyxis" else []
+    return [*imports, *_no_setup(look, asked.runtime)]
 
 
 def _imports(look: Inputs, asked: Container) -> list[Diagnostic]:
@@ -156,11 +215,11 @@ def _imports(look: Inputs, asked: Container) -> list[Diagnostic]:
     return [Diagnostic("J219", message, asks.find_place(*keys), hint, severity="note")]
 
 
-def _no_setup(look: Inputs) -> list[Diagnostic]:
+def _no_setup(look: Inputs, runtime: str) -> list[Diagnostic]:
     if not look.cluster.defaults.setup:
         return []
     message = (
-        "the cluster's setup is skipped: with pyxis, srun enters the container before any "
+        f"the cluster's setup is skipped: with {runtime}, srun enters the container before any "
         "script runs"
     )
     place = look.profile.find_place("defaults", "setup")
@@ -176,8 +235,9 @@ def check_container(look: Inputs, launcher: str) -> list[Diagnostic]:
     asked, _ = _asked(look)
     if asked is None:
         return []
-    if asked.runtime == "pyxis" and look.local:
-        message = "container: pyxis is a Slurm plug-in, and this machine does not run Slurm"
+    if asked.runtime in BY_SRUN and look.local:
+        plugin = f"container: {asked.runtime} is a Slurm plug-in"
+        message = f"{plugin}, and this machine does not run Slurm"
         hint = "write container: {image: IMAGE, runtime: docker} or runtime: apptainer, or choose "
         hint += "another cluster with -c"
         return [look.diagnose_job("J216", message, "container", "runtime", hint=hint)]
@@ -186,7 +246,11 @@ def check_container(look: Inputs, launcher: str) -> list[Diagnostic]:
         message = f"{launcher} with pdsh starts its ranks over ssh, outside the container"
         hint = f"remove ssh: pdsh; srun then starts {launcher} in the container on every node"
         return [look.diagnose_job("J216", message, "launcher", "ssh", hint=hint)]
-    return _unknown_gpus(look, asked)
+    return [
+        *_unknown_gpus(look, asked),
+        *registry_login.check_login(look, asked),
+        *check_site_runtime(look, asked),
+    ]
 
 
 def _unknown_gpus(look: Inputs, asked: Container) -> list[Diagnostic]:
@@ -208,8 +272,12 @@ def _asked(look: Inputs) -> tuple[Container | None, Place]:
     return look.cluster.defaults.container, look.cite_cluster("defaults", "container")
 
 
-def _pyxis(_look: Inputs, _asked: Container, _shape: Shape, _env: Mapping[str, Setting]) -> Lines:
+def _by_srun(_look: Inputs, _asked: Container, _shape: Shape, _env: Mapping[str, Setting]) -> Lines:
     return ()
+
+
+def _shifter(_look: Inputs, asked: Container, shape: Shape, env: Mapping[str, Setting]) -> Lines:
+    return enter_shifter(asked, format_image(asked.image, "shifter"), _declare(shape, env))
 
 
 def _apptainer(_look: Inputs, asked: Container, shape: Shape, env: Mapping[str, Setting]) -> Lines:
@@ -221,6 +289,18 @@ def _apptainer(_look: Inputs, asked: Container, shape: Shape, env: Mapping[str, 
     cards = "--rocm" if shape.amd else "--nv"
     gpus: tuple[Word, ...] = (cards,) if shape.gpus_per_node else ()
     binds = ['"$JOBGEN_RUN_DIR"', *(quote_expandable(mount) for mount in asked.mounts)]
+    return (
+        *_declare(shape, env),
+        ("exec", "apptainer", "exec", *gpus),
+        *((Raw(f"--bind={bind}"),) for bind in binds),
+        expand_args(asked.args),
+        (Raw(quote_expandable(format_image(asked.image, asked.runtime))),),
+        ("bash", "-c", SET_AGAIN if asked.login is None else f"{_LOG_OUT}; {SET_AGAIN}", NODE),
+    )
+
+
+def _declare(shape: Shape, env: Mapping[str, Setting]) -> Lines:
+    """The job's environment as text, before the command that gets it."""
     kept = decide_precedence(
         shape, {name: s for name, s in env.items() if name not in _OF_THE_IMAGE}
     )
@@ -228,11 +308,6 @@ def _apptainer(_look: Inputs, asked: Container, shape: Shape, env: Mapping[str, 
         (Raw('JOBGEN_ENV="$(declare -p'), *kept.gpus),
         *_wrapped(kept.names),
         (Raw('2>/dev/null)"'),),
-        ("exec", "apptainer", "exec", *gpus),
-        *((Raw(f"--bind={bind}"),) for bind in binds),
-        expand_args(asked.args),
-        (Raw(quote_expandable(format_image(asked.image, asked.runtime))),),
-        ("bash", "-c", _SET_AGAIN, NODE),
     )
 
 
@@ -263,12 +338,16 @@ def _docker(look: Inputs, asked: Container, shape: Shape, env: Mapping[str, Sett
 
 
 def _before(look: Inputs, asked: Container, shape: Shape) -> str:
-    if asked.runtime == "docker":
-        return _devices(look, shape).before
+    """What a node runs before it enters the container: login, devices, conversion."""
     name = format_image(asked.image, asked.runtime)
-    if asked.runtime != "apptainer" or "://" not in name:
-        return ""
-    return _CONVERT.replace("IMAGE", quote_expandable(name))
+    texts: list[str] = []
+    if asked.runtime in ("docker", "apptainer"):
+        texts.append(registry_login.write_login(asked, name))
+    if asked.runtime == "docker":
+        texts.append(_devices(look, shape).before)
+    if asked.runtime == "apptainer" and "://" in name:
+        texts.append(_CONVERT.replace("IMAGE", quote_expandable(name)))
+    return "\n".join(text for text in texts if text)
 
 
 def _devices(look: Inputs, shape: Shape) -> Devices:
@@ -280,7 +359,13 @@ def _wrapped(words: tuple[Word, ...], count: int = 4) -> Lines:
     return tuple(words[i : i + count] for i in range(0, len(words), count))
 
 
-_ENTER = {"pyxis": _pyxis, "apptainer": _apptainer, "docker": _docker}
+_ENTER = {
+    "pyxis": _by_srun,
+    "edf": _by_srun,
+    "apptainer": _apptainer,
+    "docker": _docker,
+    "shifter": _shifter,
+}
 
 
 def _mounts(asked: Container, needed: Sequence[Mount]) -> tuple[str, ...]:

@@ -24,7 +24,9 @@ _MOST_FILES = 1_000
 def check_scripts(spec: Loaded[JobSpec], files: frozenset[str] | None) -> Iterator[PlanCheck]:
     """A check of each Python or shell script that ``run:`` starts, once each; ``files`` are the
     workdir's, None where nobody looked."""
-    seen = set()
+    at, seen = spec.value.workdir.at, set()
+    if at is not None:
+        yield PlanCheck("ok", f"files in {at} are not checked: they stay on the cluster")
     for program, place in spec.scripts if files is not None else ():
         path = _locate_script(program)
         if not path or path in seen:
@@ -61,7 +63,7 @@ def check_files(look: Inputs) -> Iterator[PlanCheck]:
     """A failed check for each that is not there; a warning where ``setup:`` may make it."""
     files = look.facts.workdir_files
     names = {normalize_option(row.name) for row in run_arguments() if row.is_file}
-    setup = "\n".join(look.job.setup)
+    setup = "\n".join(look.job.list_setup())
     for placed in look.spec.programs if files is not None else ():
         program = placed.program
         for option in read_options(program):

@@ -92,7 +92,7 @@ def _gpus(look: Inputs, shape: Shape) -> tuple[Word, ...]:
 def check_mention(spec: Loaded[JobSpec], named: bool | None) -> tuple[PlanCheck, ...]:
     """A warning if neither a file (``named``) nor the job's own text names the stop file."""
     job = spec.value
-    texts = (job.run, *job.setup, *job.env.values())
+    texts = (job.run, *job.list_setup(), *job.env.values())
     if named is not False or any(VARIABLE in text for text in texts):
         return ()
     requeue = job.checkpoint is not None and job.checkpoint.requeue

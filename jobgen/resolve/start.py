@@ -41,11 +41,11 @@ def build_address(look: Inputs) -> str:
 
 
 def build_start(
-    look: Inputs, shape: Shape, starts: Launch, container: Lines, *, outside: bool
+    look: Inputs, shape: Shape, starts: Launch, container: Lines, entry: tuple[Word, ...]
 ) -> Lines:
     """The words that start node.sh: srun, or bash on the first node alone.
 
-    ``container`` are srun's options of a container; ``outside``: each node enters it itself.
+    ``container`` are srun's options of a container; ``entry`` is what each node runs.
     """
     if starts.node.scope == "once":
         return (("bash", NODE),)
@@ -79,7 +79,7 @@ def build_start(
         ),
         place_step(shape),
         *container,
-        ("bash", ENTER if outside else NODE),
+        entry,
     )
 
 

@@ -105,7 +105,7 @@ def _find_program(spec: Loaded[JobSpec], facts: Facts, launcher: str) -> str:
 
 def _list_texts(spec: Loaded[JobSpec], facts: Facts) -> tuple[str, ...]:
     job = spec.value
-    return (job.run, *job.setup, *job.env.values(), *(facts.sources or {}).values())
+    return (job.run, *job.list_setup(), *job.env.values(), *(facts.sources or {}).values())
 
 
 def _names_file(text: str, file: str, workdir: Collection[str]) -> bool:

@@ -72,6 +72,7 @@ def make_record(
         "packed": shape.packing and shape.packing.nodes,
         "sweep": bool(plan.elements),
         "monitor": plan.monitor and plan.monitor.every,
+        "code": plan.code_folder,
     }
     return RunRecord(
         token=token,
@@ -137,7 +138,7 @@ class RunScripts:
         token, directory = self._record.token, state.directory
         place = self._record.site.root, self._record.folder
         if isinstance(effect, Stage):
-            return scripts.stage(*place, token, nonce)
+            return scripts.stage(*place, token, nonce, self._record.code_folder)
         if isinstance(effect, Start):
             words = self.build_sbatch(directory, effect.attempt)
             return scripts.start(directory, token, effect.attempt, words, effect.forget)

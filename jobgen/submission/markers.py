@@ -8,9 +8,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from jobgen.model.events import (
+    CodeRecord,
     RankFailure,
     Silence,
     StepRecord,
+    list_codes,
     list_failures,
     list_silences,
     list_step_runs,
@@ -71,6 +73,8 @@ class Markers:
     """Ranks that ended well while the others seem to wait for them."""
     steps: tuple[StepRecord, ...] = ()
     """The steps that have begun, of each start in their order."""
+    codes: tuple[CodeRecord, ...] = ()
+    """The code that each start ran, if it stays on the cluster."""
     report: Mapping[str, float] = field(default_factory=dict)
     """What the program reported of itself."""
     arrays: Mapping[str, str] = field(default_factory=dict)
@@ -149,6 +153,7 @@ def read_markers(told: Mapping[str, list[str]]) -> Markers:
         steps=tuple(
             s for task, start, text in recorded for s in list_step_runs(start + 1, text, task)
         ),
+        codes=tuple(c for task, start, text in recorded for c in list_codes(start + 1, text, task)),
         report=read_report(told.get("report", [])),
         arrays=dict(_read_arrays(told.get("array", []))),
         arrays_failed="\n".join(told.get("arrays-failed", []))[:LONGEST],

@@ -134,9 +134,7 @@ def _read_failure(reply: Mapping[str, str]) -> FailedReply:
         )
     if "has no sticky bit" in lowered:
         return FailedReply(text, "set paths.root to a directory that only you can write to")
-    if "is not set there" in lowered:
-        return FailedReply(text, "paths.root in the cluster profile uses it; write the full path")
-    return FailedReply(text)
+    return FailedReply(text, reply.get("hint", ""))
 
 
 def _is_df(words: Sequence[str]) -> bool:

@@ -31,16 +31,25 @@ def list_files(arrays: Sequence[SweepArray] = ()) -> Mapping[str, str]:
     return files
 
 
-def stage(root: str, folder: str, token: str, nonce: str) -> str:
-    """Take the run directory from standard input. ``$NAME`` in ``root`` expands over there."""
-    unset = [_needs(name) for name in dict.fromkeys(list_names(root))]
+def stage(root: str, folder: str, token: str, nonce: str, code: str = "") -> str:
+    """Take the run directory from standard input. ``$NAME`` in ``root`` expands over there.
+
+    Fails if there is no directory ``code``, in which the program is to run.
+    """
+    unset = [_needs(name, _ROOT) for name in dict.fromkeys(list_names(root))]
+    unset += [_needs(name, _CODE) for name in dict.fromkeys(list_names(code))]
     call = join(["stage", Raw(quote_expandable(root)), folder, token, nonce])
-    return _script(["stage.sh"], "\n".join([*unset, call]))
+    needed = [join(["stage_needs", Raw(quote_expandable(code)), _CODE])] if code else []
+    return _script(["stage.sh"], "\n".join([*unset, *needed, call]))
 
 
-def _needs(name: str) -> str:
-    complaint = join([f"${name} is not set there"])
-    return f'[ -n "${{{name}:-}}" ] || {{ emit failed {complaint}; exit 1; }}'
+_ROOT = "paths.root in the cluster profile uses it; write the full path"
+_CODE = "set workdir.at to the full path of a directory there"
+
+
+def _needs(name: str, hint: str) -> str:
+    complaint = f"emit failed {join([f'${name} is not set there'])}; emit hint {join([hint])}"
+    return f'[ -n "${{{name}:-}}" ] || {{ {complaint}; exit 1; }}'
 
 
 def start(
@@ -66,6 +75,11 @@ def resolve(directory: str, token: str, attempt: int, questions: Mapping[str, Co
         "claims",
     ]
     return _script(["start.sh", "resolve.sh"], "\n".join(call))
+
+
+def find_code(folder: str) -> str:
+    """Look at code that stays there: where it is, its commit and its changes."""
+    return _script(["code_folder.sh"], join(["code_folder", Raw(quote_expandable(folder))]))
 
 
 def record(directory: str, token: str, job: JobId) -> str:

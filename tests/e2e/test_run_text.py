@@ -5,10 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import yaml
 
 from tests.cluster import Cluster
-from tests.cluster.layout import REPOSITORY
 from tests.e2e.runs import LAUNCHERS, Run, submit, write
 
 pytestmark = [
@@ -96,16 +94,10 @@ def test_a_rendezvous_of_its_own_makes_a_second_program_work(
 def test_setup_runs_once_a_node_and_under_srun_once_a_rank(
     cluster: Cluster, tmp_path: Path, launcher: str, times: int
 ) -> None:
-    """And the lines of the how-to do their work once on each node, before any rank goes on."""
-    howto = yaml.safe_load((REPOSITORY / "examples/howto/setup-once.yaml").read_text())["setup"]
-    once = howto.replace(
-        'tar -xf "$SCRATCH/data.tar" -C "$data"', "echo x >>unpacked.$SLURMD_NODENAME"
-    )
-    assert once != howto
-    setup = f"{once}echo x >>setup.$SLURMD_NODENAME\n"
+    setup = "echo x >>setup.$SLURMD_NODENAME"
     keys = {"name": "once", "nodes": 2, "procs_per_node": 2, "time": "1h", "setup": setup}
-    words = {"launcher": LAUNCHERS[launcher], "run": 'test -d "$data" && cat unpacked.*'}
+    words = {"launcher": LAUNCHERS[launcher], "run": "true"}
     run = submit(cluster, write(tmp_path, {**keys, **words}))
     assert run.wait() == 0, run.story()
-    made = {p.name: len(p.read_text().split()) for p in (run.directory / "src").glob("*.n*")}
-    assert sorted(made.values()) == sorted([1, 1, times, times]), made
+    made = [len(p.read_text().split()) for p in (run.directory / "src").glob("*.n*")]
+    assert made == [times, times]

@@ -116,7 +116,12 @@ def test_the_environment_arrives_as_bash_reads_it(case: str) -> None:
     plan, files = planned(case), {file.path: file.content for file in rendered(case).files}
     script = files.get("element.sh", files["job.sbatch"]).decode()
     part = script.split("# ---- Environment of every rank")[1].split("# ---- Rendezvous")[0]
-    known = {"USER": "ann", "JOBGEN_WORK_DIR": "/w", "JOBGEN_BUNDLE_DIR": "/b"}
+    known = {
+        "USER": "ann",
+        "JOBGEN_WORK_DIR": "/w",
+        "JOBGEN_BUNDLE_DIR": "/b",
+        "JOBGEN_RUN_DIR": "/r",
+    }
     known |= {"PATH": "/usr/bin:/bin", "HOME": "/h", "SLURM_JOB_ID": "7"}
     known |= {"SLURM_JOB_CPUS_PER_NODE": "208(x2)", "JOBGEN_LOG_DIR": "/l"}
     known |= {"SLURM_ARRAY_TASK_ID": "3", "SLURM_ARRAY_JOB_ID": "7", "track_id": "0a"}

@@ -47,3 +47,12 @@ def test_steps_are_read_of_every_start() -> None:
         StepRecord(1, "eval", 161.0, None, None, "0"),
         StepRecord(2, "eval", 300.0, None, None, "0"),
     )
+
+
+def test_code_that_stays_on_the_cluster_is_read_of_every_start() -> None:
+    first = "0 0 v=1 time=5 kind=code at=/a%20b commit=3f2a changed=2 diff=77"
+    second = "0 1 v=1 time=9 kind=code at=/a%20b commit= changed=? diff="
+    assert read_markers({"events": [first, second]}).codes == (
+        (1, "/a b", "3f2a", 2, "77", "0"),
+        (2, "/a b", "", None, "", "0"),
+    )

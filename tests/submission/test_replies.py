@@ -31,7 +31,11 @@ def test_a_staged_directory_is_read() -> None:
             "the remote disk is full: No space left on device; free: 2 MiB",
             "free some space on /scratch",
         ),
-        ({"failed": "$WORK is not set there"}, "$WORK is not set there", "paths.root"),
+        (
+            {"failed": "$WORK is not set there", "hint": "see paths.root"},
+            "$WORK is not set there",
+            "see paths.root",
+        ),
         ({"failed": ""}, "the request failed on the cluster", ""),
     ],
 )

@@ -98,7 +98,7 @@ def prepare_check(
     return EnvironmentCheck(
         examined.ready._replace(bundle=_add_report(examined.ready.bundle, request)),
         modules,
-        str(theirs.job.cite("setup")) if theirs.job.value.setup else f"{label} has none",
+        str(theirs.job.cite("setup")) if theirs.job.value.list_setup() else f"{label} has none",
         launcher,
         examined.ready.plan.shape.gpus_per_node,
         readable=bool(sources or modules),

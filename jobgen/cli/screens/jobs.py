@@ -135,7 +135,7 @@ def _draw_details(found: RunView, now: float, ink: Ink, *, gpus: bool) -> list[s
     if found.kept is not None:
         from jobgen.cli.screens import origin
 
-        parts.append(origin.draw_section(found.kept, ink))
+        parts.append(origin.draw_section(found.kept, record, ink))
     if found.files:
         place = f"{ink('strong', 'Files')} in {format_location(record)}"
         names = fold("  ".join(label for label, _ in found.files), ink.width - 2, "  ")
@@ -271,6 +271,7 @@ def dump_job(record: RunRecord) -> dict[str, Any]:
             {"start": start, "node": node, "what": what} for start, node, what in record.unfit
         ],
         **_dump_steps(record),
+        **_dump_codes(record),
         "failures": [failure._asdict() for failure in record.failures],
         "silences": [silence._asdict() for silence in record.silences],
         "cause": _dump_cause(record),
@@ -280,6 +281,11 @@ def dump_job(record: RunRecord) -> dict[str, Any]:
 def _dump_steps(record: RunRecord) -> dict[str, Any]:
     """The steps that have begun, as plain data; nothing of a job with one program."""
     return {"steps": [run._asdict() for run in record.step_runs]} if record.steps else {}
+
+
+def _dump_codes(record: RunRecord) -> dict[str, Any]:
+    """The code that each start ran, if it stays on the cluster, as plain data."""
+    return {"codes": [code._asdict() for code in record.codes]} if record.code_folder else {}
 
 
 def _dump_cause(record: RunRecord) -> dict[str, Any] | None:

@@ -7,12 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 from jobgen.app.plan_problems import choose_error
 from jobgen.cli import diagnostics
-from jobgen.cli.output import Ink
+from jobgen.cli.output import Ink, defuse
 from jobgen.errors import Diagnostic, Exit, Place
 from jobgen.wording import count
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from jobgen.app.linting import LintedFile
+
+    Drawing = Callable[[Sequence[LintedFile], Mapping[str, str], Ink], str]
 
 
 def screen(files: Sequence[LintedFile], texts: Mapping[str, str], ink: Ink) -> str:
@@ -24,6 +28,19 @@ def screen(files: Sequence[LintedFile], texts: Mapping[str, str], ink: Ink) -> s
             lines.append("Checked without a cluster; add -c NAME for all checks of submit.\n")
         return "".join(lines)
     return diagnostics.screen(found, {**texts, **{f.label: f.text for f in files}}, ink)
+
+
+def draw_passed(files: Sequence[LintedFile], texts: Mapping[str, str], ink: Ink) -> str:
+    """What passed, or was not checked, before every problem."""
+    lines = [f"{ink('good', '[ok]')} {defuse(text)}\n" for file in files for text in file.passed]
+    return "".join([*lines, screen(files, texts, ink)])
+
+
+def choose_drawing(form: str, *, verbose: bool) -> Drawing:
+    """How linted files are shown."""
+    if form == "github":
+        return draw_github
+    return draw_passed if verbose else screen
 
 
 def draw_github(files: Sequence[LintedFile], _: Mapping[str, str], __: Ink) -> str:

@@ -12,6 +12,7 @@ from jobgen.wording import count
 if TYPE_CHECKING:
     from jobgen.app.run_origin import KeptOrigin
     from jobgen.model.origin import ProgramEnvironment, RunOrigin
+    from jobgen.model.record import RunRecord
 
 _SHORT = 12
 """Characters of a commit."""
@@ -19,11 +20,12 @@ _LABEL = 13
 """Columns before a value."""
 
 
-def draw_section(kept: KeptOrigin, ink: Ink) -> str:
+def draw_section(kept: KeptOrigin, record: RunRecord, ink: Ink) -> str:
     """The section ``Provenance``: code, versions, packages, image and modules."""
     rows: list[tuple[str, str]] = []
     if kept.origin:
-        rows += [("code", describe_code(kept.origin)), ("jobgen", defuse(kept.origin.jobgen))]
+        code = describe_code_folder(record) or describe_code(kept.origin)
+        rows += [("code", code), ("jobgen", defuse(kept.origin.jobgen))]
         rows.append(("container", defuse(kept.origin.image)))
     if kept.environment:
         rows += _list_environment(kept.environment)
@@ -32,6 +34,22 @@ def draw_section(kept: KeptOrigin, ink: Ink) -> str:
     width = ink.width - _LABEL
     lines = [(name, fold(text, width, " " * _LABEL)) for name, text in rows if text]
     return f"{ink('strong', 'Provenance')}\n{align(lines, indent='  ')}"
+
+
+def describe_code_folder(record: RunRecord) -> str:
+    """``/scratch/me/Megatron-LM, 3f2a91b4c0de, 2 files changed``; empty for code that was uploaded.
+
+    It is that of the newest start.
+    """
+    if not record.code_folder:
+        return ""
+    newest = max(record.codes, key=lambda code: code.start, default=None)
+    if newest is None:
+        return f"{defuse(record.code_folder)}, not recorded yet, or its job ended before"
+    parts = [defuse(newest.at), defuse(newest.commit[:_SHORT]) or "no git repository"]
+    parts += [f"{count(newest.changed, 'file')} changed"] if newest.changed else []
+    parts += ["git could not compare its files"] if newest.commit and not newest.diff else []
+    return ", ".join(parts)
 
 
 def describe_code(origin: RunOrigin) -> str:

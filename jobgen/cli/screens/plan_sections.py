@@ -85,7 +85,7 @@ def _draw_decisions(preview: Preview, ink: Ink) -> str:
         rows.append(
             ("container", defuse(inside.image), f"{inside.runtime} ({defuse(inside.place)})")
         )
-    setup = (*plan.site_setup, *plan.setup)
+    setup = (*plan.site_setup, *plan.setup, *plan.node_setup, *plan.rank_setup)
     rows += [("setup", defuse(line.value), draw_reason(line)) for line in setup]
     decided = _titled("Decisions", fold_rows(rows, ink.width), ink)
     configured = fold_rows(_list_rows(plan.configured), ink.width)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from jobgen.app.plan_problems import judge
@@ -29,6 +29,8 @@ _LEAST = 3
 """Lines that warnings get at least, whatever else there is."""
 _MOST_STEPS = 6
 """Steps that are listed."""
+_MOST_STAGED = 3
+"""Sources of staged data that are listed."""
 _LABEL = 10
 """Columns of ``Cost``, ``Launch`` and their like."""
 _MARKS = {
@@ -121,9 +123,19 @@ def _list_steps(plan: Plan) -> list[str]:
     more = len(programs) - _MOST_STEPS
     if more > 1:
         programs = [*programs[:_MOST_STEPS], f"and {more} more: --section steps"]
-    first = [f"before: {defuse(around['before'])}"] if "before" in around else []
+    first = [*_list_staged(plan)]
+    first += [f"before: {defuse(around['before'])}"] if "before" in around else []
     last = [f"finally: {defuse(around['finally'])}"] if "finally" in around else []
     return [*first, *programs, *last] if first or last or plan.programs else []
+
+
+def _list_staged(plan: Plan) -> Iterator[str]:
+    """What is brought to the nodes first."""
+    staged = plan.prepare.staged if plan.prepare else ()
+    for each in staged[:_MOST_STAGED]:
+        yield f"stage: {defuse(each.source)} to {defuse(each.folder)}"
+    if len(staged) > _MOST_STAGED:
+        yield f"stage: {len(staged) - _MOST_STAGED} more"
 
 
 def _simulates_gpus(preview: Preview) -> bool:
@@ -269,6 +281,8 @@ def _list_sent(preview: Preview, ink: Ink) -> list[str]:
         text += f"; {rendered}"
         if manifest.withheld:
             text += f"; withheld as secrets: {clip(defuse(', '.join(manifest.withheld)), 40)}"
+    if ready.plan.code_folder:
+        text = f"no code: it stays at {defuse(ready.plan.code_folder)}; {rendered}"
     lines = draw_row("Uploads", text, ink)
     if last is not None and preview.planned.differences is None:
         same = last.digest == ready.bundle.digest

@@ -20,6 +20,9 @@ SHOWN = 15
 def screen(found: Pulled, *, dry_run: bool, verbose: bool) -> str:
     """How much was copied, or would be, and where to; of a dry run also the files."""
     name, folder = defuse(found.record.alias), defuse(found.folder)
+    if found.record.code_folder and not found.matched:
+        where = f"in {defuse(found.record.code_folder)}, where its code stays"
+        return f"{name}: no file matches {' '.join(map(defuse, found.patterns))} {where}\n"
     if not found.matched:
         return f"{name}: no file matches {' '.join(map(defuse, found.patterns))}\n"
     if not found.needed:
@@ -29,7 +32,9 @@ def screen(found: Pulled, *, dry_run: bool, verbose: bool) -> str:
     here = len(found.matched) - len(found.needed)
     skipped = f"; {count(here, 'file')} already there" if here else ""
     verb = "would copy" if dry_run else "copied"
-    head = f"{name}: {verb} {_measure(found.needed)} to {folder}/{skipped}\n"
+    source = found.record.code_folder
+    origin = f" from {defuse(source)}, which other runs may write to" if source else ""
+    head = f"{name}: {verb} {_measure(found.needed)}{origin} to {folder}/{skipped}\n"
     if not (dry_run or verbose):
         return head
     most = len(found.needed) if verbose else SHOWN

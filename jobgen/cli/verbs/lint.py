@@ -40,6 +40,6 @@ def command(call: Call, files: tuple[Path, ...], form: str) -> int:
 
     call.flags.json = call.flags.json or form == "json"
     linted = lint(call.world, files, call.flags.cluster, call.flags.sets)
-    draw = screens.draw_github if form == "github" else screens.screen
+    draw = screens.choose_drawing(form, verbose=bool(call.flags.verbose))
     call.answer(lambda: screens.data(linted), lambda ink: draw(linted, call.texts, ink))
     return screens.choose_exit(linted)

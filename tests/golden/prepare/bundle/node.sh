@@ -1,0 +1,51 @@
+#!/bin/bash
+# Runs once per rank: setup, then the rank itself.
+node=${SLURMD_NODENAME:-$HOSTNAME}
+die() { printf 'jobgen: %s: %s\n' "$node" "$2" >&2; exit "$1"; } # CODE TEXT
+# Record a failure before a rank starts like the exit of a rank.
+record_end() {
+    local code=$? events=$JOBGEN_STATE_DIR/events
+    ((code)) && mkdir -p "$events" || return
+    printf 'v=1 time=%s kind=exit node=%s rank=- code=%s signal=0\n' "$(date +%s.%N)" "$node" "$code" \
+        >"$events/$JOBGEN_RESTART.$node.node${SLURM_LOCALID:-0}"
+}
+trap record_end EXIT
+cd "$JOBGEN_WORK_DIR" || die 96 'the working directory does not exist on this node'
+# ---- Compiler caches: node-local, because ranks race for them in a shared home directory ---------
+all_caches=${TMPDIR:-/tmp}/jobgen-$UID-$SLURM_JOB_ID-$SLURMD_NODENAME-1c29c411
+caches=$all_caches.$JOBGEN_RESTART
+mkdir -m 700 "$caches" 2>/dev/null
+[[ -d $caches && -O $caches && ! -L $caches ]] ||
+    caches=$(mktemp -d "$all_caches-XXXXXXXX") || die 96 'cannot create a directory for caches'
+find "${TMPDIR:-/tmp}" -maxdepth 1 -user "$UID" -name "jobgen-$UID-*" -mtime +30 \
+    ! -name "*-$SLURM_JOB_ID-*" -exec rm -rf {} + # of other jobs, older than a month
+[[ $SLURM_LOCALID != 0 || $(stat -f -c %T "$caches") != tmpfs ]] ||
+    printf 'jobgen: %s: %s is in memory, so caches use memory\n' "$SLURMD_NODENAME" "$caches" >&2
+export TRITON_CACHE_DIR=$caches/triton TORCHINDUCTOR_CACHE_DIR=$caches/inductor \
+    TORCH_EXTENSIONS_DIR=$caches/extensions
+# ---- Setup of the node: its first rank runs these lines, and the others wait ---------------------
+prepared=$JOBGEN_STATE_DIR/setup.$JOBGEN_RESTART.$node
+if [[ $SLURM_LOCALID == 0 ]]; then
+    # shellcheck disable=SC2317,SC2329  # a trap calls setup_failed
+    (
+# ---- Setup: a failing line ends the job, unless it ends in || true -----------------------------
+setup_failed() {
+    local code=$?
+    # ignore failures inside the site's own files
+    [[ ${#BASH_SOURCE[@]} -gt 2 ]] || die "$code" "setup failed: $1"
+}
+trap 'setup_failed "$BASH_COMMAND"' ERR
+# job.yaml:10
+pip install -e .
+trap - ERR
+    )
+    code=$?
+    echo "$code" >"$prepared" || die 96 "cannot write $prepared"
+    ((code == 0)) || exit "$code"
+fi
+until [[ -s $prepared ]]; do sleep 0.2; done
+[[ $(<"$prepared") == 0 ]] || die 96 'setup failed in the first rank of this node'
+# ---- Launch ------------------------------------------------------------------------------------
+set -uo pipefail
+export RANK="$SLURM_PROCID" LOCAL_RANK="$SLURM_LOCALID" WORLD_SIZE="$SLURM_NTASKS" LOCAL_WORLD_SIZE=8
+exec bash "$JOBGEN_BUNDLE_DIR/rank.sh" bash "$JOBGEN_BUNDLE_DIR/program.sh"
