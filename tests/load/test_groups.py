@@ -64,7 +64,7 @@ def test_a_group_has_a_name_and_only_what_differs() -> None:
         (f"groups: {{{A}, c: {{nodes: 1, run: c, ready: {{port: 0}}}}}}\n", "0 is out of range"),
         (f"groups: {{{A}, c: {{nodes: 2, run: srun a.py}}}}\n", "is a second launcher"),
         (f"groups: {{{A}, c: {{nodes: 1, run: c.py, env: {{RANK: 1}}}}}}\n", "cannot be set"),
-        (f"{TWO}sweep: {{grid: {{X: [1, 2]}}, pack: {{nodes: 1}}}}\n", "groups and sweep.pack exclude"),
+        (TWO + "sweep: {grid: {X: [1, 2]}, pack: {nodes: 1}}\n", "groups and sweep.pack exclude"),
     ],
 )
 def test_what_cannot_be_is_refused(more: str, message: str) -> None:
