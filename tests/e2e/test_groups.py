@@ -218,3 +218,67 @@ while restart == "0":
         *("train.1", "serve.1"),
     }
     until(lambda: not cluster.processes_with_env(run.token), "the end of every rank")
+
+
+SAVER = """\
+import os, signal, sys, time
+from pathlib import Path
+name = os.environ["JOBGEN_STEP"]
+def save(*_):
+    Path(f"{name}.signaled").touch()
+    sys.exit(0)
+signal.signal(signal.SIGUSR1, save)
+Path(f"{name}.runs").touch()
+time.sleep(1000)
+"""
+
+
+def start_savers(cluster: Cluster, folder: Path, **keys: Any) -> Run:
+    """Two programs that save on SIGUSR1, one of which only serves the other."""
+    folder.mkdir()
+    (folder / "main.py").write_text(SAVER)
+    plain = {"nodes": 1, "launcher": "plain", "run": "main.py"}
+    groups = {"train": plain, "serve": {**plain, "until": "train", "ready": {"file": "serve.runs"}}}
+    run = submit(cluster, write(folder, {"name": "savers", "time": "1h", "groups": groups, **keys}))
+    until(lambda: (run.directory / "src" / "train.runs").exists(), run.story)
+    return run
+
+
+@pytest.mark.exhaustive
+def test_the_signal_reaches_the_ranks_of_the_group_that_saves(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    checkpoint = {"grace": "5m", "to": "ranks"}
+    run = start_savers(cluster, tmp_path / "job", checkpoint=checkpoint)
+    cluster.slurm("scancel", "--batch", "--signal=USR1", run.job)
+    assert run.wait() == 1, run.story()
+    assert run.show()["exit"] == "98:0", run.story()
+    assert (run.directory / "src" / "train.signaled").exists()
+    assert not (run.directory / "src" / "serve.signaled").exists()
+    assert list_groups(run)["serve"]["stopped"]
+
+
+@pytest.mark.exhaustive
+def test_cancel_ends_all_groups(cluster: Cluster, tmp_path: Path) -> None:
+    run = start_savers(cluster, tmp_path / "job")
+    assert run.jobgen("cancel").returncode == 0
+    run.wait()
+    assert run.show()["state"] == "CANCELLED", run.story()
+    until(lambda: not cluster.processes_with_env(run.token), "the end of every rank")
+
+
+@pytest.mark.exhaustive
+def test_a_server_that_leaves_ends_the_job(cluster: Cluster, tmp_path: Path) -> None:
+    folder = tmp_path / "job"
+    folder.mkdir()
+    plain = {"nodes": 1, "launcher": "plain"}
+    groups = {
+        "train": {**plain, "run": "sleep 1000"},
+        "serve": {**plain, "run": "true", "until": "train"},
+    }
+    run = submit(cluster, write(folder, {"name": "leaves", "time": "1h", "groups": groups}))
+    assert run.wait() == 1, run.story()
+    assert run.show()["exit"] == "1:0"
+    assert "group serve ended before train, with exit code 0" in run.jobgen("logs").stdout
+    assert list_groups(run)["train"]["stopped"]
+    until(lambda: not cluster.processes_with_env(run.token), "the end of every rank")
