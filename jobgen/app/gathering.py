@@ -21,6 +21,7 @@ from jobgen.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from jobgen.model.cluster import ClusterProfile
+    from jobgen.model.groups import JobGroup
     from jobgen.model.job import JobSpec
     from jobgen.model.loaded import Loaded
     from jobgen.model.loaded import Path as KeyPath
@@ -182,9 +183,11 @@ def _named(job: JobSpec) -> Iterator[tuple[KeyPath, str]]:
     yield from _list_files(job, ())
     for index, step in enumerate(job.steps):
         yield from _list_files(step, ("steps", index))
+    for group in job.groups:
+        yield from _list_files(group, ("groups", group.name))
 
 
-def _list_files(job: JobSpec | JobStep, above: KeyPath) -> Iterator[tuple[KeyPath, str]]:
+def _list_files(job: JobSpec | JobStep | JobGroup, above: KeyPath) -> Iterator[tuple[KeyPath, str]]:
     """The files that one program's keys name."""
     train = job.train
     if job.launcher and job.launcher.config:

@@ -26,7 +26,7 @@ SEARCHED, FOUND = 12, 48 << 10
 def gather_run(transport: Transport, record: RunRecord) -> Evidence | None:
     """What the newest start of a run left; None if it could not be read whole."""
     from jobgen.diagnose import read_record
-    from jobgen.model.events import find_newest_step, read_events
+    from jobgen.model.events import find_decisive_step, read_events
     from jobgen.transport.files import read_at, read_tail
 
     first = next(iter(record.failures), None)
@@ -41,12 +41,12 @@ def gather_run(transport: Transport, record: RunRecord) -> Evidence | None:
         return None
     newest = (chunk.data for chunk in events.chunks if chunk.path.startswith(restart))
     rows = read_events(b"".join(newest).decode("utf-8", "replace"))
-    step = find_newest_step(rows)
+    step = find_decisive_step(rows)
     known = read_record([row for row in rows if row.fields.get("step", "") == step])
     name = f"job-{record.job}.out"
     own = read_at(transport, f"{logs}/{name}", -MOST, MOST)
     chunks = [(f"{folder}/{chunk.path}", chunk) for chunk in tails.chunks]
-    if step:  # the steps before have succeeded
+    if step:  # other steps have succeeded, other groups only followed
         chunks = [row for row in chunks if row[0].startswith(f"{folder}/{step}/")]
         folder += f"/{step}"
     chunks += [(name, own)] if own is not None else []

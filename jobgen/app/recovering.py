@@ -128,7 +128,7 @@ def _keep_sound(shape: Mapping[str, Any]) -> dict[str, Any]:
     numbers = (*sizes, "elements", "packed", "monitor")
     kept: dict[str, Any] = {}
     for key, value in shape.items():
-        if key == "steps":
+        if key in ("steps", "groups"):
             names = value if isinstance(value, list) and len(value) <= MOST_STEPS else []
             sound = bool(names) and all(is_step_name(name) for name in names)
         elif key in numbers:

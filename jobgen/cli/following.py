@@ -90,12 +90,13 @@ def check_ranks(options: LogsOptions, record: RunRecord) -> None:
 
 
 def check_steps(options: LogsOptions, record: RunRecord) -> None:
-    """Raise Usage where a step was asked for that the job does not have."""
+    """Raise Usage where a step or group was asked for that the job does not have."""
     known = record.steps
     unknown = [name for name in options.steps if name not in known]
     if unknown:
-        hint = f"its steps: {', '.join(known)}" if known else "it has one program, and no steps"
-        raise Usage(f"step {unknown[0]}: {record.alias} has no such step", hint=defuse(hint))
+        kind = record.part_kind
+        hint = f"its {kind}s: {', '.join(known)}" if known else "it has one program, and no steps"
+        raise Usage(f"{kind} {unknown[0]}: {record.alias} has no such {kind}", hint=defuse(hint))
 
 
 def select_lines(call: Call, options: LogsOptions, record: RunRecord) -> View:

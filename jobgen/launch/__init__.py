@@ -42,6 +42,8 @@ class LaunchRequest(NamedTuple):
     """The launcher's configuration: what the strategy made, or ``launcher.config`` where app has
     read it."""
     place: Place = NOWHERE
+    hostfile: str = "hostfile"
+    """The name of DeepSpeed's list of nodes in the directory of the job's state."""
 
 
 class Launch(NamedTuple):

@@ -20,10 +20,9 @@ from jobgen.launch import (
 from jobgen.model.bundle import BundleFile
 from jobgen.model.decision import Setting
 from jobgen.model.plan import Part, Step
-from jobgen.shell import Raw
+from jobgen.shell import Raw, Word
 
 _CONFIG = "ds_config.json"
-_HOSTFILE = Raw('--hostfile="$JOBGEN_STATE_DIR/hostfile"')
 _MEET = (Raw('--master_addr="$MASTER_ADDR"'), Raw('--master_port="$MASTER_PORT"'))
 
 _ENV = "deepspeed_env.sh"
@@ -36,7 +35,7 @@ def launch(request: LaunchRequest) -> Launch:
     slots = request.shape.ranks_per_node
     hostfile = (
         "# DeepSpeed's hostfile, from Slurm's list of nodes\n"
-        f'printf \'%s slots={slots}\\n\' "${{HOSTS[@]}}" >"$JOBGEN_STATE_DIR/hostfile"'
+        f'printf \'%s slots={slots}\\n\' "${{HOSTS[@]}}" >"$JOBGEN_STATE_DIR/{request.hostfile}"'
     )
     why = (
         "deepspeed on the first node starts the others over ssh"
@@ -50,6 +49,10 @@ def launch(request: LaunchRequest) -> Launch:
     )
 
 
+def _name_hostfile(request: LaunchRequest) -> Word:
+    return Raw(f'--hostfile="$JOBGEN_STATE_DIR/{request.hostfile}"')
+
+
 def _srun(request: LaunchRequest) -> str:
     # no GPU at all is something given, too: on a machine that has some, none may be seen
     visible = "export JOBGEN_VISIBLE_DEVICES=${CUDA_VISIBLE_DEVICES-unset}"
@@ -57,7 +60,7 @@ def _srun(request: LaunchRequest) -> str:
         (
             "exec",
             *name_program(request, "deepspeed"),
-            _HOSTFILE,
+            _name_hostfile(request),
             "--no_ssh",
             Raw('--node_rank="$SLURM_NODEID"'),
         ),
@@ -69,7 +72,7 @@ def _srun(request: LaunchRequest) -> str:
 
 def _pdsh(request: LaunchRequest) -> str:
     command = join_lines(
-        ("exec", *name_program(request, "deepspeed"), _HOSTFILE, "--launcher=pdsh"),
+        ("exec", *name_program(request, "deepspeed"), _name_hostfile(request), "--launcher=pdsh"),
         (*_MEET, *expand_args(request.launcher.args)),
         ("--no_python", "--no_local_rank", *RANK),
     )

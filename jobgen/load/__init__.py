@@ -10,6 +10,7 @@ from jobgen.errors import Diagnostic, Invalid, raise_errors
 from jobgen.load import (
     cluster_rules,
     env_rules,
+    group_rules,
     job_rules,
     judged,
     lint_rules,
@@ -192,6 +193,7 @@ def _job(
     job_rules.check(tree)
     sweep_rules.check(tree)
     step_rules.check(tree)
+    group_rules.check(tree)
     run_rules.check_job(tree, cluster)
     if spec is not None and spec.train is not None:
         from jobgen.load import train_rules

@@ -9,11 +9,6 @@ from jobgen.model.form import Form, Key
 Path = tuple[str | int, ...]
 
 
-# Keys of job.yaml that later versions bring, and what to do today.
-LATER: Mapping[tuple[str, ...], str] = {
-    ("groups",): "after: [JOB], in one job file for each program",
-}
-
 # Keys of ssh that are refused on purpose, each with its why.
 REFUSED_SSH = {
     "forward_agent": "agent forwarding gives root on that host access to your keys",

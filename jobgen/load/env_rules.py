@@ -32,10 +32,13 @@ _LAUNCHERS = {
     **dict.fromkeys(("UID", "EUID", "PPID"), "bash sets it"),
 }
 _SCRIPTS = (
-    "HOSTS|_|after|alive|all_caches|before|begun|bundle|caches|changed|claim|code|commit|converted|count|cpus|diff|early|echoes|ends?"
-    "|events|expect|failed|files|findings|finished|first|gpus?|grace_over|id|index|jobgen_env|left|logs?|mine|minors"
-    "|monitor|monitored|name|node|notices|old|pids?|prepared|program|rank|rc|record|recorder|recording|reporter"
-    "|signals|silence|since|sizes|src|step_index|step_nodes|steps|stream|sum|task|track_id|unfinished|unfit|value|visible|webhook|who|why|words"
+    "_|after|alive|all_caches|before|begun|bundle|caches|changed|claim|code|commit"
+    "|converted|count|cpus|diff|early|echoes|ends?|ends_with|events|expect|failed"
+    "|failed_group|file_before|files|findings|finished|first|gpus?|grace_over|HOSTS|id"
+    "|ignored|index|jobgen_env|lasting|left|logs?|mine|minors|monitor|monitored|name|node"
+    "|notices|old|pids?|prepared|program|rank|rc|record|recorder|recording|reporter|running"
+    "|signals|silence|since|sizes|src|step_index|step_nodes|steps|stopping|stream|sum|task"
+    "|track_id|unfinished|unfit|value|visible|webhook|who|why|words"
 )
 """Variables that job.sbatch, node.sh and rank.sh set for themselves."""
 # Compiled when a file has an environment.

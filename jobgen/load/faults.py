@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from unicodedata import name as character
 
 from jobgen.load.aliases import (
-    LATER,
     REFUSED_SSH,
     explain_absence,
     find_section,
@@ -76,12 +75,6 @@ def _missing(tree: Tree, path: Path, fault: ValueDiagnostic) -> None:
 def _unknown(tree: Tree, top: type[Form], path: Path) -> Path:
     """Say of a key that it is unknown; gives the path that was probably meant."""
     name, place = str(path[-1]), tree.find_place(path, of_key=True)
-    later = LATER.get(tuple(map(str, path))) if top is JobSpec else ""
-    if later:
-        message = f"'{join_path(path)}' is not supported by this version of jobgen"
-        hint = f"instead: {_fill(Unknown(top, path, tree.get(*path)), later)}"
-        tree.say("J117", message, path, hint, place=place)
-        return path
     if path[:1] == ("ssh",) and normalize_key(name) in REFUSED_SSH:
         message = f"'{join_path(path)}' is not allowed: {REFUSED_SSH[normalize_key(name)]}"
         tree.say("J170", message, path, "remove it", place=place)
@@ -170,11 +163,6 @@ def _write(key: Unknown, text: str, where: str = "", form: type[Form] | None = N
     place = " at the top of the file" if text.startswith("^") else where
     inside = form or (key.top if place else _form_at(key.top, key.path[:-1]))
     return f"write {fill(yaml, key.word, key.value, inside)}{place}{comma}{remark}"
-
-
-def _fill(key: Unknown, text: str) -> str:
-    yaml, comma, remark = _split_remark(text)
-    return f"{fill(yaml, key.word, key.value, key.top)}{comma}{remark}"
 
 
 def _split_remark(text: str) -> tuple[str, str, str]:

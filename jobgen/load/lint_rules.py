@@ -45,6 +45,7 @@ def _list_shell(tree: Tree) -> Iterator[Path]:
     """Where a job has text for a shell."""
     yield from _SHELL
     yield from ((*step, "run") for step in tree.list_steps())
+    yield from ((*step, "ready", "command") for step in tree.list_steps())
 
 
 def _xtrace(tree: Tree) -> None:

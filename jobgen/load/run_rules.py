@@ -169,7 +169,7 @@ def _check_programs(
     from jobgen.launch.foreign_options import RankStart
     from jobgen.launch.nesting import check_programs
 
-    nodes = _count(tree, (*above, "nodes")) or _nodes(tree)
+    nodes = _count_nodes(tree, above)
     each, on_gpus = _find_ranks(tree, above, cluster)
     name, top = tree.get_text("name"), (*above, *_RUN)
     launcher = read_launcher(tree, above) or read_launcher(tree)
@@ -184,6 +184,9 @@ def _check_programs(
 def _find_ranks(tree: Tree, above: Path, cluster: ClusterProfile | None) -> tuple[int, bool]:
     """Ranks on each node, at least, and whether GPUs are what counts them, as far as is known."""
     asked = _count(tree, ("gpus_per_node",))
+    own = _count(tree, (*above, "gpus_per_node")) if above else None
+    if own is not None or (above and tree.get(*above, "on")):
+        asked = own or 0
     procs = _count(tree, (*above, "procs_per_node")) or _count(tree, ("procs_per_node",))
     there = cluster.nodes.gpus_per_node if cluster else None
     gpus = there if asked is None or (procs and there == 0) else asked
@@ -191,6 +194,12 @@ def _find_ranks(tree: Tree, above: Path, cluster: ClusterProfile | None) -> tupl
         return gpus, True
     each = procs or (cluster and cluster.procs_per_node) or 1
     return each, gpus is None and not procs
+
+
+def _count_nodes(tree: Tree, above: Path) -> int:
+    """Nodes of the job, or of its step or group at this path, as far as is known."""
+    shared = (*above[:1], tree.get_text(*above, "on"), "nodes") if above else ()
+    return _count(tree, (*above, "nodes")) or (shared and _count(tree, shared)) or _nodes(tree)
 
 
 def _nodes(tree: Tree) -> int:

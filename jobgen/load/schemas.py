@@ -45,11 +45,11 @@ def _form(kind: type[Form], found: dict[str, Any]) -> dict[str, Any]:
     schema: dict[str, Any] = {"type": "object", "additionalProperties": False}
     schema["description"] = (kind.__doc__ or "").strip()
     schema["properties"] = properties
-    needed = [n for n, k in keys.items() if k.needed and not k.instead]
+    needed = [n for n, k in keys.items() if k.needed and not k.instead and n not in kind.derived]
     schema |= {"required": needed} if needed else {}
     for name, key in keys.items():
         if key.instead:
-            schema["oneOf"] = [{"required": [name]}, {"required": [key.instead]}]
+            schema["oneOf"] = [{"required": [each]} for each in (name, *key.instead)]
     return schema
 
 

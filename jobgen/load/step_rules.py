@@ -9,7 +9,7 @@ _STEPS: Path = ("steps",)
 
 def check(tree: Tree) -> None:
     """Say what contradicts steps, and which of them do not fit into the job's nodes."""
-    if not tree.list_steps():
+    if not tree.get("steps"):
         return
     if "run" in tree.data:
         message = "run and steps exclude each other: each step has a run of its own"

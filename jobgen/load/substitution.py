@@ -42,7 +42,8 @@ _SHELL_FIELDS = {"run", "setup", "before", "finally"}
 
 def _is_shell(path: Path) -> bool:
     """Whether a shell reads what stands here."""
-    return path[0] in _SHELL_FIELDS or (path[0] == "steps" and path[2:3] == ("run",))
+    of_part = path[0] in {"steps", "groups"} and path[2:3] == ("run",)
+    return path[0] in _SHELL_FIELDS or of_part or path[2:4] == ("ready", "command")
 
 
 def carry_out(tree: Tree, sets: Sequence[str]) -> None:

@@ -50,6 +50,7 @@ _NOT_PACKED: tuple[Path, ...] = (
     ("before",),
     ("finally",),
     ("steps",),
+    ("groups",),
     ("checkpoint", "signal"),
     ("checkpoint", "to"),
     ("checkpoint", "grace"),

@@ -73,10 +73,11 @@ class Tree:
         return value if isinstance(value, Mapping) else {}
 
     def list_steps(self) -> list[Path]:
-        """The paths of the steps that a job has."""
-        steps = self.get("steps")
+        """The paths of the steps, or of the groups, that a job has."""
+        steps, groups = self.get("steps"), self.get_table("groups")
         count = len(steps) if isinstance(steps, list) else 0
-        return [("steps", index) for index in range(min(count, MOST))]
+        paths: list[Path] = [("steps", index) for index in range(min(count, MOST))]
+        return paths or [("groups", name) for name in list(groups)[:MOST]]
 
     def get_text(self, *path: str | int) -> str:
         """The scalar at this path as it was written; empty where there is none."""

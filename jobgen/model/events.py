@@ -69,6 +69,8 @@ class StepRecord(NamedTuple):
     """Its exit code; 98 if the pre-timeout signal stopped it. None if no end was recorded."""
     task: str = ""
     """The element of a job array."""
+    stopped: bool = False
+    """Whether a group was stopped because another one had ended; its code is 0 then."""
 
 
 class CodeRecord(NamedTuple):
@@ -118,7 +120,10 @@ def list_step_runs(start: int, text: str, task: str = "") -> list[StepRecord]:
             continue
         begun = runs.get(name) or StepRecord(start, name, event.time, task=task)
         code = event.read_number("code")
-        runs[name] = begun if code is None else begun._replace(ended=event.time, code=code)
+        if code is not None:
+            stopped = "stopped" in event.fields
+            begun = begun._replace(ended=event.time, code=code, stopped=stopped)
+        runs[name] = begun
     return list(runs.values())
 
 
@@ -138,8 +143,17 @@ def list_codes(start: int, text: str, task: str = "") -> list[CodeRecord]:
     ]
 
 
-def find_newest_step(events: Sequence[Event]) -> str:
-    """The step that began last; empty if the job has one program."""
+def find_decisive_step(events: Sequence[Event]) -> str:
+    """The step or group whose rank failed first, or that failed, or began last.
+
+    Empty if the job has one program.
+    """
+    first = next((e for e in events if e.kind == "failed"), None)
+    if first is not None and first.fields.get("step"):
+        return first.fields["step"]
+    codes = [event for event in events if event.kind == "step" and event.read_number("code")]
+    if codes:
+        return codes[0].fields.get("step", "")
     starts = [event for event in events if event.kind == "step" and "code" not in event.fields]
     newest = max(starts, key=lambda event: event.time, default=None)
     return newest.fields.get("step", "") if newest else ""

@@ -68,8 +68,8 @@ class Key(NamedTuple):
     """Not a key of the file: it is written inside another one."""
     example: str = ""
     """What may be written, as YAML; at least for keys that are needed."""
-    instead: str = ""
-    """The key that may stand in its place; its own value is empty then."""
+    instead: tuple[str, ...] = ()
+    """Keys that may stand in its place; its own value is empty then."""
 
     @property
     def needed(self) -> bool:
@@ -79,7 +79,12 @@ class Key(NamedTuple):
 
 @overload
 def key(
-    check: Check[T], *, doc: str, hidden: bool = False, example: str = "", instead: str = ""
+    check: Check[T],
+    *,
+    doc: str,
+    hidden: bool = False,
+    example: str = "",
+    instead: tuple[str, ...] = (),
 ) -> T: ...
 @overload
 def key(
@@ -92,7 +97,7 @@ def key(
     doc: str,
     hidden: bool = False,
     example: str = "",
-    instead: str = "",
+    instead: tuple[str, ...] = (),
 ) -> Any:
     """A key with its check, its default (none: the key is needed) and its description."""
     return Key(check, default, doc, hidden, example, instead)
@@ -103,6 +108,8 @@ class Form:
     """The base of all forms. Construction checks every key, and raises Refusal with all faults."""
 
     keys: ClassVar[Mapping[str, Key]] = {}
+    derived: ClassVar[frozenset[str]] = frozenset()
+    """Needed keys that ``spread`` adds where they follow from others."""
 
     def __init_subclass__(cls) -> None:
         keys = {n: k for n, k in vars(cls).items() if isinstance(k, Key)}
@@ -119,7 +126,7 @@ class Form:
         for name, one in self.keys.items():
             if name in data:
                 parsed[name] = _parse(one, data[name], name, faults)
-            elif one.needed and one.instead and data.get(one.instead):
+            elif one.needed and any(data.get(other) for other in one.instead):
                 parsed[name] = ""
             elif one.needed:
                 hint = f"add {name}: {one.example}" if one.example else one.doc

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from jobgen.model.container import Container
 from jobgen.model.fields import (
@@ -29,6 +29,7 @@ from jobgen.model.fields import (
     split_extra,
 )
 from jobgen.model.form import Check, Form, check_form, check_list, check_table, key
+from jobgen.model.groups import GROUPS, JobGroup, count_nodes
 from jobgen.model.job_checks import (
     ARRAY,
     MOST_NODES,
@@ -71,20 +72,24 @@ __all__ = [
 class JobSpec(Form):
     """What to run, and how much of the cluster it needs."""
 
+    derived: ClassVar[frozenset[str]] = frozenset({"nodes"})
     name: str = key(JOB_NAME, doc="Name of the job.", example="llama8b-sft")
     run: str = key(
         RUN,
         doc=(
             "The command: one distributed program, without a launcher. A .py file or -m module "
             "is started by the launcher; for any other command with several ranks, set "
-            "launcher. Several programs, one after another: steps."
+            "launcher. Several programs: steps, one after another; groups, at the same time."
         ),
         example="train.py",
-        instead="steps",
+        instead=("steps", "groups"),
     )
     nodes: int = key(
         NODES,
-        doc="Number of nodes, or MIN:MAX for a job that can continue with fewer.",
+        doc=(
+            "Number of nodes, or MIN:MAX for a job that can continue with fewer. With groups, it "
+            "is their sum, and may be left out."
+        ),
         example="2",
     )
     time: Walltime | None = key(
@@ -206,6 +211,17 @@ class JobSpec(Form):
             "that have succeeded do not run again."
         ),
         example="[{name: train, run: train.py}, {name: eval, run: eval.py, nodes: 1}]",
+    )
+    groups: tuple[JobGroup, ...] = key(
+        GROUPS,
+        default=(),
+        doc=(
+            "Instead of run: programs that run at the same time, each on nodes of its own, by "
+            "name. A group has run and nodes, and may have on, until, ready, gpus_per_node, "
+            "procs_per_node, cpus_per_task, launcher, env and train. When one fails, all end. All "
+            "see the nodes of a group in $JOBGEN_HOSTS_NAME, the first in $JOBGEN_HOST_NAME."
+        ),
+        example="{train: {nodes: 2, run: train.py}, serve: {nodes: 1, run: serve, until: train}}",
     )
     env: Mapping[str, str] = key(
         ENVIRONMENT,
@@ -350,9 +366,9 @@ class JobSpec(Form):
         example="[prepare]",
     )
 
-    def list_programs(self) -> tuple[JobSpec | JobStep, ...]:
-        """What has a ``run``: the job itself, or each of its steps."""
-        return self.steps or (self,)
+    def list_programs(self) -> tuple[JobSpec | JobStep | JobGroup, ...]:
+        """What has a ``run``: the job itself, or each of its steps or groups."""
+        return self.steps or self.groups or (self,)
 
     def list_setup(self) -> tuple[str, ...]:
         """The lines of setup, wherever they run."""
@@ -362,10 +378,12 @@ class JobSpec(Form):
     @classmethod
     def spread(cls, data: Mapping[str, Any]) -> Mapping[str, Any]:
         """``nodes: MIN:MAX`` and ``slurm: {extra: …}`` are two values each; ``setup`` has two
-        forms."""
+        forms; groups have a sum."""
         if isinstance(data.get("setup"), Mapping):
             rest = {name: value for name, value in data.items() if name != "setup"}
             data = {**rest, "setup_scopes": data["setup"]}
+        if data.get("groups") and "nodes" not in data:
+            data = {**data, "nodes": count_nodes(data["groups"]) or 1}
         nodes = data.get("nodes")
         span = re.fullmatch(SPAN, nodes) if isinstance(nodes, str) else None
         if span and 1 <= int(span.group(1)) <= int(span.group(2)) <= MOST_NODES:

@@ -202,7 +202,8 @@ class Plan(NamedTuple):
     preflight: PreflightPlan | None = None
     track: TrackPlan | None = None
     programs: tuple[ProgramPlan, ...] = ()
-    """Several programs that run one after another; empty where ``steps`` has the only one."""
+    """Several programs: steps one after another, or groups in the order in which they start; empty
+    where ``steps`` has the only one."""
     code_folder: str = ""
     """The directory on the cluster that the program runs in; empty if it is uploaded."""
     outputs: tuple[str, ...] = ()
@@ -232,6 +233,11 @@ class Plan(NamedTuple):
         return (*first, *inner, *(step for step in self.steps if step not in first))
 
     @property
+    def has_groups(self) -> bool:
+        """Whether its programs run at the same time."""
+        return any(program.group for program in self.programs)
+
+    @property
     def starts(self) -> int:
         """How often the job starts at most."""
         return self.stop.starts if self.stop else 1
@@ -242,6 +248,36 @@ class Plan(NamedTuple):
         return self.starts * self.shape.gpu_hours
 
 
+class Readiness(NamedTuple):
+    """What has to be true before the groups after one start."""
+
+    kind: Literal["port", "file", "command"]
+    value: str
+    """The port, empty for that of the group; a path or bash."""
+    seconds: int
+    """How long to wait for it."""
+    place: Place = NOWHERE
+
+
+class GroupRole(NamedTuple):
+    """What a group does beside the other groups of its job."""
+
+    first: int
+    """The index of its first node among those of the job."""
+    on: str = ""
+    """The group whose nodes it shares; empty if it has nodes of its own."""
+    until: str = ""
+    """The group with which it ends; empty if the job waits for it."""
+    ready: Readiness | None = None
+    variables: tuple[str, ...] = ()
+    """Variables about all groups, which every group has."""
+
+    def describe(self) -> str:
+        """Whose nodes it shares and with which group it ends, such as ``, until train``."""
+        words = (("on", self.on), ("until", self.until))
+        return "".join(f", {word} {name}" for word, name in words if name)
+
+
 class ProgramPlan(NamedTuple):
     """One of the programs of a job, decided as if it were a job of its own."""
 
@@ -250,3 +286,5 @@ class ProgramPlan(NamedTuple):
     files: tuple[BundleFile, ...]
     """Those that its ranks or its launcher read."""
     place: Place = NOWHERE
+    group: GroupRole | None = None
+    """None for a step: steps run one after another, groups at the same time."""

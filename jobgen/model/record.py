@@ -192,12 +192,17 @@ class RunRecord(NamedTuple):
 
     @property
     def steps(self) -> tuple[str, ...]:
-        """The names of the job's steps; empty if it has one program."""
-        return tuple(map(str, self.shape.get("steps", ())))
+        """The names of the job's steps or groups; empty if it has one program."""
+        return tuple(map(str, self.shape.get("groups", ()) or self.shape.get("steps", ())))
+
+    @property
+    def part_kind(self) -> Literal["step", "group"]:
+        """What one of several programs is called."""
+        return "group" if self.shape.get("groups") else "step"
 
     @property
     def step_runs(self) -> tuple[StepRecord, ...]:
-        """The steps that have begun, of each start in their order."""
+        """The steps or groups that have begun, of each start in their order."""
         from jobgen.model.events import StepRecord
 
         return tuple(StepRecord(*values) for values in self.submission.get("steps", ()))

@@ -177,6 +177,12 @@ start_program() {
 signal_all() {
     local pids
     mapfile -t pids < <(grep -lsF "JOBGEN_RANK_ID=$id" /proc/[0-9]*/environ | cut -d/ -f3)
+#if until
+    # a shell that SIGTERM ends does not wait for what it has started: it gets the signal only if it is alone
+    local pid others=()
+    for pid in "${pids[@]}"; do grep -qsz '/program\.sh$' "/proc/$pid/cmdline" || others+=("$pid"); done
+    [[ $1 != TERM || ${#others[@]} == 0 ]] || pids=("${others[@]}")
+#fi
     ((${#pids[@]} > 0)) || return
     kill -s "$1" "${pids[@]}" 2>/dev/null || true # some may have exited
 }
@@ -185,6 +191,11 @@ signal_all() {
 # the end of the job, or the failure of another rank, itself.
 is_over() {
     local state=$JOBGEN_STATE_DIR start=$JOBGEN_RESTART
+#fi
+#if until
+    [[ ! -e $state/over.$start.$JOBGEN_STEP ]] || return 0 # with this group, another one ends it
+#fi
+#if guard
     [[ -e $JOBGEN_RUN_DIR/cancel || -e $state/failed.$start || -e $state/exit.$start ||
         -e $state/requeued.$start ]]
 }
@@ -242,6 +253,10 @@ run_program
 rc=$?
 record exit "code=$rc" "signal=$((rc > 128 && rc < 193 ? rc - 128 : 0))"
 ((rc)) || { : >"$JOBGEN_STATE_DIR/left.$JOBGEN_RESTART"; [[ -z $recording ]] || wait "$recording"; }
+#if until
+# to be stopped is no failure
+[[ ! -e $JOBGEN_STATE_DIR/over.$JOBGEN_RESTART.$JOBGEN_STEP ]] || { (echo over >&"$alive") 2>/dev/null; exit "$rc"; }
+#fi
 #if guard
 # if torchrun may restart ranks, it stops them itself
 ((rc == 0 || ${TORCHELASTIC_MAX_RESTARTS:-0})) || : >"$JOBGEN_STATE_DIR/failed.$JOBGEN_RESTART"

@@ -1,5 +1,5 @@
 #!/bin/bash
-# signal_ranks.sh SIGNAL SECONDS: send a signal once to the program of each rank on this node. A separate
+# signal_ranks.sh SIGNAL SECONDS [GROUP...]: send a signal once to the program of each rank on this node. A separate
 # step, because launchers exit on signals or swallow them.
 #
 # Of each rank's processes, the topmost one that handles the signal gets it; others would die without saving.
@@ -7,24 +7,27 @@
 set -uo pipefail
 signal=$1 until=$((SECONDS + $2))
 number=$(kill -l "$signal")
-node=${SLURMD_NODENAME:-$HOSTNAME}
+node=${SLURMD_NODENAME:-$HOSTNAME} groups=" ${*:3} "
 declare -A sent=() start rank parent handles
 
 # read_processes: the processes of this start's ranks on this node.
 read_processes() {
-    local pid key value host
+    local pid key value host step
     start=() rank=() parent=() handles=()
     while read -r pid; do
-        host=$node
+        host=$node step=''
         while IFS='=' read -r -d '' key value; do
             case $key in
             JOBGEN_RANK_ID) start[$pid]=$value ;;
             RANK | JOBGEN_NODE_RANK) rank[$pid]=$value ;;
             SLURMD_NODENAME) host=$value ;;
+            JOBGEN_STEP) step=$value ;;
             esac
         done <"/proc/$pid/environ"
         # all nodes of the local cluster are one machine
         [[ $host == "$node" ]] || unset "start[$pid]"
+        # other groups of the job run on
+        [[ -z ${groups// /} || $groups == *" $step "* ]] || unset "start[$pid]"
         while read -r key value; do
             case $key in
             PPid:) parent[$pid]=$value ;;

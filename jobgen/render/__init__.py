@@ -16,6 +16,7 @@ from jobgen.errors import Invalid, Place
 from jobgen.model.bundle import Bundle, BundleFile
 from jobgen.model.plan import Plan
 from jobgen.render.data import dump_plan
+from jobgen.render.group_views import view_ready_command
 from jobgen.render.step_views import list_once
 from jobgen.render.template_values import list_blocks, list_values
 from jobgen.shell import Raw, quote
@@ -41,7 +42,7 @@ def render(
     made: list[BundleFile] = []
     names = ["job.sbatch", *(f"{step.name}.sh" for step in list_once(plan))]
     names += ["prepare.sh"] if plan.prepare else []
-    names += ["step.sh"] if plan.programs else _list_of_node(plan)
+    names += _list_of_node(plan)
     packed = plan.shape.packing is not None
     names += ["packed.sbatch"] if packed else []
     view = list_values(plan, standalone=standalone)
@@ -52,12 +53,13 @@ def render(
         files["rank.sh"] = payload.select_blocks(payload.text("rank.sh"), list_blocks(plan))
     for program in plan.programs:
         view = {**list_values(program.plan, standalone=standalone), "step_name": Raw(program.name)}
-        inner = (engine or lay_out)(templates, _list_of_node(program.plan), view)
+        ready = view_ready_command(plan, program)
+        names = [*_list_of_node(program.plan), *(["ready.sh"] if ready else [])]
+        inner = (engine or lay_out)(templates, names, view | (ready or {}))
         files |= {f"{program.name}/{name}": text for name, text in inner.items()}
-        blocks = payload.select_blocks(
-            payload.text("rank.sh"), {*list_blocks(program.plan), "steps"}
-        )
-        files[f"{program.name}/rank.sh"] = blocks
+        ends_early = program.group is not None and bool(program.group.until)
+        blocks = list_blocks(program.plan, of_part=True, ends_early=ends_early)
+        files[f"{program.name}/rank.sh"] = payload.select_blocks(payload.text("rank.sh"), blocks)
         made += [file._replace(path=f"{program.name}/{file.path}") for file in program.files]
     files["plan.json"] = json.dumps(dump_plan(plan), indent=1, ensure_ascii=False) + "\n"
     made += [BundleFile(path, text.encode()) for path, text in files.items()]
@@ -65,7 +67,9 @@ def render(
 
 
 def _list_of_node(plan: Plan) -> list[str]:
-    """What runs on each node."""
+    """What runs on each node, or follows the programs if there are several."""
+    if plan.programs:
+        return ["groups.sh" if plan.has_groups else "step.sh"]
     inside = plan.container and plan.container.enter
     return ["node.sh", "program.sh", *(["container.sh"] if inside else [])]
 

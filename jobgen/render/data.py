@@ -15,7 +15,7 @@ from jobgen.model.part_plans import (
     PreparePlan,
     StopPlan,
 )
-from jobgen.model.plan import Packing, Plan, ProgramPlan, Step
+from jobgen.model.plan import GroupRole, Packing, Plan, ProgramPlan, Step
 from jobgen.shell import quote
 
 
@@ -108,6 +108,7 @@ def _program(program: ProgramPlan) -> dict[str, Any]:
         "env": _decisions(plan.env),
         "steps": [_step(s) for s in plan.steps if s.name not in ("before", "finally")],
         "start": " ".join(quote(word) for line in plan.start for word in line),
+        **({"group": _role(program.group)} if program.group else {}),
     }
 
 
@@ -118,6 +119,12 @@ def _prepare(prepare: PreparePlan) -> dict[str, Any]:
         "outside": [_decision(line) for line in prepare.outside],
         "place": str(prepare.place),
     }
+
+
+def _role(role: GroupRole) -> dict[str, Any]:
+    """Where a group runs, with which one it ends, and when the next one may start."""
+    ready = role.ready and {**role.ready._asdict(), "place": str(role.ready.place)}
+    return {"first_node": role.first, "on": role.on, "until": role.until, "ready": ready}
 
 
 def _preflight(preflight: PreflightPlan) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from jobgen.model.decision import Setting
 from jobgen.model.part_plans import PreparePlan
 from jobgen.model.plan import Plan, ProgramPlan, Step
 from jobgen.named_tuple import NamedTuple
+from jobgen.render.group_views import view_group, view_groups
 from jobgen.render.setup_lines import (
     explain_setting,
     format_comment,
@@ -109,12 +110,18 @@ def list_first(plan: Plan) -> list[Step]:
 
 def view_steps(plan: Plan) -> dict[str, object]:
     """What differs where there are several programs."""
-    first, events = ("step.sh", _READ_STEP) if plan.programs else ("rank.sh", _READ_ALL)
+    first, events = "rank.sh", _READ_ALL
+    if plan.has_groups:
+        first, events = "groups.sh", "read_group_events"
+    elif plan.programs:
+        first, events = "step.sh", _READ_STEP
     return {
         "first_file": Raw(first),
         "programs": [_view_program(plan, each) for each in plan.programs],
         "read_events": Raw(events),
         "step_name": Raw(""),
+        "ready_once": None,
+        **view_groups(plan),
     }
 
 
@@ -124,7 +131,10 @@ def _view_program(plan: Plan, program: ProgramPlan) -> dict[str, object]:
     launch = next(step for step in own.steps if step.name == "launch")
     env = {name: s for name, s in own.env.items() if name not in plan.env}
     size = f"{count(shape.nodes, 'node')}, {count(shape.world, 'rank')}"
-    title = f"Step {program.name}: {size} ({program.place})"
+    kind, role = "Step", ""
+    if program.group:
+        kind, role = "Group", program.group.describe()
+    title = f"{kind} {program.name}: {size}{role} ({program.place})"
     return {
         "name": Raw(program.name),
         "title": format_comment(title),
@@ -137,6 +147,7 @@ def _view_program(plan: Plan, program: ProgramPlan) -> dict[str, object]:
         "env": list_exports(env),
         "before": [{"text": Raw(step.text)} for step in list_first(own)],
         "start": Raw(format_command(own.start).replace("\\\n    ", "\\\n        ")),
+        **view_group(program),
     }
 
 

@@ -61,7 +61,7 @@ def list_values(plan: Plan, *, standalone: bool) -> dict[str, object]:
         "claim": claim,
         "code": plan.code_folder and view_code(plan.code_folder),
         "world": shape.world,
-        "silence": any(each.shape.world > 1 for each in _list_plans(plan)) and not standalone,
+        "silence": _may_fall_silent(plan) and not standalone,
         "min_world": (shape.min_nodes or 0) * shape.ranks_per_node,
         "ranks": shape.ranks_per_node,
         "array": shape.elements is not None,
@@ -138,13 +138,15 @@ def list_values(plan: Plan, *, standalone: bool) -> dict[str, object]:
     }
 
 
-def list_blocks(plan: Plan) -> frozenset[str]:
-    """The blocks of rank.sh that this job needs."""
+def list_blocks(plan: Plan, *, of_part: bool = False, ends_early: bool = False) -> frozenset[str]:
+    """The blocks of rank.sh that this job needs, or its part: a step, or a group."""
     inside, blocks = plan.container is not None, LAUNCHERS[plan.launcher.value].blocks
-    guard = inside or "guard" in blocks
+    guard = inside or ends_early or "guard" in blocks
     bind = "bind" in plan.other and plan.other["bind"].value == "auto"
     search = bind and "JOBGEN_GPU_CPUS" not in plan.env
     needs = {
+        "steps": of_part,
+        "until": ends_early,
         "secrets": bool(plan.secrets),
         "container": inside,
         "packed": plan.shape.packing is not None,
@@ -163,6 +165,11 @@ def list_blocks(plan: Plan) -> frozenset[str]:
 def _list_plans(plan: Plan) -> list[Plan]:
     """The plan of each program."""
     return [program.plan for program in plan.programs] or [plan]
+
+
+def _may_fall_silent(plan: Plan) -> bool:
+    """Whether ranks may wait for one that has left; a group may end long before the others."""
+    return not plan.has_groups and any(each.shape.world > 1 for each in _list_plans(plan))
 
 
 def _is_guarded(plan: Plan) -> bool:
@@ -204,7 +211,8 @@ def _title(plan: Plan) -> str:
     ranks = f"{shape.world} rank{'s' if shape.world > 1 else ''}"
     if plan.programs:
         names = ", ".join(program.name for program in plan.programs)
-        return f"{plan.name} on {plan.cluster}: {node}, steps {names}"
+        kind = "groups" if plan.has_groups else "steps"
+        return f"{plan.name} on {plan.cluster}: {node}, {kind} {names}"
     return f"{plan.name} on {plan.cluster}: {node}, {ranks}, started by {plan.launcher.value}"
 
 

@@ -22,6 +22,7 @@ from jobgen.resolve import (
     checks,
     container_command,
     directives,
+    group_jobs,
     judging,
     launcher_limits,
     monitor_settings,
@@ -80,7 +81,25 @@ def examine(job: Loaded[JobSpec], cluster: Loaded[ClusterProfile], facts: Facts)
     Never raises Invalid.
     """
     look = Inputs(job, cluster, facts)
+    if job.value.groups:
+        return _examine_groups(look)
     return _examine_steps(look) if job.value.steps else _examine(look)
+
+
+def _examine_groups(look: Inputs) -> Examined:
+    """Each group as a job of its own, then the job with the nodes of all."""
+    looks = group_jobs.split_groups(look)
+    every = [_examine(each) for each in looks]
+    checked = tuple(dict.fromkeys(check for each in every for check in each.checks))
+    plans = [(each.plan, each.program_files) for each in every if each.plan is not None]
+    if len(plans) < len(every):
+        return Examined(None, step_jobs.join_notes([e.problems for e in every]), checked)
+    whole = _examine(group_jobs.widen(look, looks, [plan for plan, _ in plans]))
+    if whole.plan is None:
+        return Examined(None, whole.problems, checked)
+    plan = group_jobs.combine_plans(look, looks, plans, whole.plan)
+    trained = next((each.planner_request for each in every if each.planner_request), None)
+    return Examined(plan, plan.notes, checked, trained)
 
 
 def _examine_steps(look: Inputs) -> Examined:
@@ -271,6 +290,7 @@ def _request(look: Inputs, size: Shape, launcher: Setting, config: bytes | None)
         address=start.build_address(look),
         config=config,
         place=launcher.place,
+        hostfile=f"hostfile.{look.step}" if look.group else "hostfile",
     )
 
 

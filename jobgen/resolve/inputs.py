@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from jobgen.model.facts import Facts
     from jobgen.model.job import JobSpec
     from jobgen.model.loaded import Loaded
+    from jobgen.model.plan import GroupRole
 
 Key = str | int
 
@@ -24,7 +25,11 @@ class Inputs(NamedTuple):
     profile: Loaded[ClusterProfile]
     facts: Facts
     step: str = ""
-    """The name of the step that the job stands for; empty where it has one program."""
+    """The name of the step or group that the job stands for; empty where it has one program."""
+    group: GroupRole | None = None
+    """What that group does beside the others; None for a step, or a job without groups."""
+    most_gpus: int | None = None
+    """GPUs that the job of this group requests on each node; None if the group is the job."""
 
     @property
     def job(self) -> JobSpec:

@@ -39,7 +39,10 @@ ALWAYS = (
 
 def list_always(look: Inputs) -> tuple[str, ...]:
     """What job.sbatch exports in this job."""
-    return (*ALWAYS, "JOBGEN_STEP") if look.step else ALWAYS
+    if not look.step:
+        return ALWAYS
+    of_groups = ("JOBGEN_GUARD", *look.group.variables) if look.group else ()
+    return (*ALWAYS, "JOBGEN_STEP", *of_groups)
 
 
 _RENDEZVOUS = ("MASTER_ADDR", "MASTER_PORT", "RDZV_ID")

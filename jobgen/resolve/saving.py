@@ -73,13 +73,16 @@ def _with_files(*names: str) -> Part:
 def _signal(look: Inputs, stop: StopPlan, number: str, shape: Shape) -> StopPlan:
     """The step that sends the signal on each node; whether it succeeds or not, it ends nothing."""
     nodes: Word = Raw('"$SLURM_NNODES"') if shape.min_nodes else str(shape.nodes)
-    if look.step:  # the signal goes to the step that runs
+    only: tuple[Word, ...] = ()
+    if look.group:  # the signal goes to the groups that the job waits for
+        nodes, only = Raw('"${#HOSTS[@]}"'), (Raw('"${lasting[@]}"'),)
+    elif look.step:  # the signal goes to the step that runs
         nodes = Raw('"$step_nodes"')
     step: tuple[tuple[Word, ...], ...] = (
         ("srun", "--overlap", Raw(f"--nodes={nodes}"), Raw(f"--ntasks={nodes}")),
         ("--ntasks-per-node=1", "--cpus-per-task=1", "--cpu-bind=none", "--mpi=none"),
         ("--no-kill", "--wait=0", "--kill-on-bad-exit=0", *_gpus(look, shape)),
-        ("bash", Raw(f'"$JOBGEN_BUNDLE_DIR/{SENDER}"'), number, str(stop.grace)),
+        ("bash", Raw(f'"$JOBGEN_BUNDLE_DIR/{SENDER}"'), number, str(stop.grace), *only),
     )
     return stop._replace(ranks=number, step=step)
 

@@ -45,7 +45,8 @@ def decide_shape(look: Inputs, program: Program, sized: Sized) -> tuple[Shape, S
         sized.decide("ranks_per_node", 1, why, launcher.place)
         ranks = 1
     tasks = ranks if facts.task == "rank" else 1
-    whole = packing is None and allocation.is_alone(look, gpus)
+    most = gpus if look.most_gpus is None else look.most_gpus
+    whole = packing is None and allocation.is_alone(look, most)
     cpus = decide_cpus(look, NodeTasks(gpus, ranks, tasks, whole), sized)
     _time(look, sized)
     _memory(look, sized)

@@ -65,7 +65,6 @@ def build_start(
     # A failed task ends a world of fixed size. One that has finished ends nothing: rank 0 may still
     # write the last checkpoint, and without --wait=0 the site's WaitTime kills it.
     ends = (f"--kill-on-bad-exit={0 if elastic else 1}", "--wait=0")
-    first: tuple[Word, ...] = ("--relative=0",) if look.step else ()
     return (
         ("srun", *size),
         (
@@ -74,13 +73,22 @@ def build_start(
             *_gpu_binding(look, shape),
             *ends,
             "--mpi=none",
-            *first,
+            *_nodes_of_part(look),
             *starts.srun,
         ),
         place_step(shape),
         *container,
         entry,
     )
+
+
+def _nodes_of_part(look: Inputs) -> tuple[Word, ...]:
+    """Which nodes of the job a step or a group has; one beside another group shares them."""
+    if not look.step:
+        return ()
+    first = look.group.first if look.group else 0
+    shares = ("--overlap",) if look.group and look.group.on else ()
+    return (f"--relative={first}", *shares)
 
 
 def _cpus(shape: Shape) -> tuple[Word, ...]:

@@ -14,10 +14,16 @@ from jobgen.resolve.inputs import Inputs
 from jobgen.shell import list_names
 
 if TYPE_CHECKING:
+    from jobgen.model.groups import JobGroup
     from jobgen.model.job import JobSpec
-    from jobgen.model.loaded import Loaded
+    from jobgen.model.loaded import Loaded, StepPrograms
+    from jobgen.model.steps import JobStep
 
 V = TypeVar("V")
+_REPLACED = frozenset(
+    {"run", "nodes", "procs_per_node", "launcher", "train", "gpus_per_node", "cpus_per_task"}
+)
+"""Keys of a job that a step or a group has, too."""
 _OF_A_STEP = frozenset(
     {"JOBGEN_LOG_DIR", "JOBGEN_BUNDLE_DIR", "JOBGEN_STEP", "JOBGEN_WORLD_SIZE", "MASTER_PORT"}
     | {"JOBGEN_RANKS_PER_NODE", "JOBGEN_CPUS_PER_RANK", "RDZV_ID"}
@@ -28,27 +34,25 @@ _OF_A_STEP = frozenset(
 def split_steps(look: Inputs) -> tuple[Inputs, ...]:
     """Each step as a job of its own: the job's keys, and the step's in their place."""
     return tuple(
-        look._replace(spec=_split(look.spec, index), step=step.name)
+        look._replace(
+            spec=split_off(look.spec, ("steps", index), step, look.spec.by_step[index]),
+            step=step.name,
+        )
         for index, step in enumerate(look.job.steps)
     )
 
 
-def _split(spec: Loaded[JobSpec], index: int) -> Loaded[JobSpec]:
-    job, step = spec.value, spec.value.steps[index]
+def split_off(
+    spec: Loaded[JobSpec], above: Path, part: JobStep | JobGroup, started: StepPrograms
+) -> Loaded[JobSpec]:
+    """The job whose only program is this step or group, which ``above`` leads to."""
+    job = spec.value
     asked = {
-        "nodes": step.nodes,
-        "procs_per_node": step.procs_per_node,
-        "launcher": step.launcher,
-        "train": step.train,
+        key: value
+        for key, value in part.items()
+        if key in _REPLACED and value is not None and value != ""
     }
-    value = job.replace(
-        steps=(),
-        run=step.run,
-        env={**job.env, **step.env},
-        **{key: value for key, value in asked.items() if value is not None},
-    )
-    above: Path = ("steps", index)
-    started = spec.by_step[index]
+    value = job.replace(steps=(), groups=(), env={**job.env, **part.env}, **asked)
     return spec._replace(
         value=value,
         places=_lift(spec.places, above),
@@ -67,7 +71,7 @@ def _lift(table: Mapping[Path, V], above: Path) -> dict[Path, V]:
     kept = {
         path: value
         for path, value in table.items()
-        if path[:1] != ("steps",) and (path[:1] == ("env",) or path[0] not in own)
+        if path[:1] != above[:1] and (path[:1] == ("env",) or path[0] not in own)
     }
     return kept | {path: value for path, value in inner.items() if path}
 
@@ -94,7 +98,7 @@ def combine_plans(look: Inputs, plans: Sequence[tuple[Plan, frozenset[str]]]) ->
         env=share_environment([plan.env for plan in every]),
         steps=tuple(step for step in lead.steps if step.name in ("before", "finally")),
         files=tuple(dict.fromkeys(files)),
-        stop=_join_stops([plan.stop for plan in every]),
+        stop=join_stops([plan.stop for plan in every]),
         checks=tuple(dict.fromkeys(check for plan in every for check in plan.checks)),
         notes=join_notes(plan.notes for plan in every),
     )
@@ -122,7 +126,7 @@ def share_environment(tables: Sequence[Mapping[str, Setting]]) -> dict[str, Sett
         shared = {name: s for name, s in shared.items() if name not in depends}
 
 
-def _join_stops(stops: Sequence[StopPlan | None]) -> StopPlan | None:
+def join_stops(stops: Sequence[StopPlan | None]) -> StopPlan | None:
     """How the job stops early; with a signal to the ranks if the program of any step wants it.
 
     Programs without a handler do not get that signal, and look for the stop file.

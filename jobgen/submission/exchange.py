@@ -82,7 +82,7 @@ def make_record(
         digest=digest,
         created=now,
         shape={
-            **({"steps": [each.name for each in plan.programs]} if plan.programs else {}),
+            **_name_programs(plan),
             "nodes": shape.nodes,
             "ranks_per_node": shape.ranks_per_node,
             "gpus_per_node": shape.gpus_per_node,
@@ -95,6 +95,12 @@ def make_record(
             **record_estimate(plan.estimate),
         },
     )
+
+
+def _name_programs(plan: Plan) -> dict[str, list[str]]:
+    """The names of steps or groups; nothing of a job with one program."""
+    kind = "groups" if plan.has_groups else "steps"
+    return {kind: [each.name for each in plan.programs]} if plan.programs else {}
 
 
 def list_run_files(record: RunRecord, bundle: Bundle) -> tuple[BundleFile, ...]:

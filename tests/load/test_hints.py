@@ -9,7 +9,7 @@ import pytest
 
 from jobgen.data import sbatch_options
 from jobgen.load import check
-from jobgen.load.aliases import LATER, get_form
+from jobgen.load.aliases import get_form
 from jobgen.load.foreign_keys import FOREIGN, NO_SUCH_KEY
 from jobgen.model.cluster import ClusterProfile
 from jobgen.model.job import JobSpec
@@ -131,11 +131,6 @@ def walk(kind: str, path: tuple[str, ...]) -> None:
 def test_the_hint_of_a_foreign_word_can_be_followed(table: Mapping[tuple[str, ...], str]) -> None:
     for kind, *path in table:
         walk(kind, tuple(path))
-
-
-def test_the_hint_of_what_is_planned_can_be_followed() -> None:
-    for path in LATER:
-        walk("job", path)
 
 
 @pytest.mark.parametrize("kind", FILES)

@@ -94,11 +94,7 @@ def test_a_misspelt_key_is_not_missing_too() -> None:
     assert [p.code for p in caught.value.problems] == ["J102", "J102"]
 
 
-def test_what_later_versions_bring_is_not_an_unknown_key() -> None:
-    for key in ("groups",):
-        found = problem(f"{key}: {{a: 1}}")
-        assert found.code == "J117"
-        assert "not supported by this version" in found.message
+def test_what_there_was_in_no_version_is_an_unknown_key() -> None:
     for line in ("nccl: {profile: auto}", "hooks: {a: 1}"):
         found = problem(line)
         assert found.code == "J102"

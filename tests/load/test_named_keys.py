@@ -15,7 +15,7 @@ import yaml
 import jobgen
 from jobgen.cli.main import ROOT as PROGRAM
 from jobgen.data import codes, sbatch_options
-from jobgen.load.aliases import LATER, get_form
+from jobgen.load.aliases import get_form
 from jobgen.model.cluster import ClusterProfile
 from jobgen.model.form import Form, Key
 from jobgen.model.job import JobSpec
@@ -75,15 +75,6 @@ def test_a_managed_option_names_keys_or_commands_that_there_are(option: Any) -> 
         return
     for name in re.split(" and | or ", option.key):
         assert is_key(name.partition(":")[0], (JobSpec,)), option
-
-
-def test_what_is_planned_is_not_there_yet_and_says_what_to_do_today() -> None:
-    for path, today in LATER.items():
-        assert not is_key(".".join(path))
-        for command in re.findall(r"jobgen \w+[^,;]*", today):
-            check_command(command)
-        for name in re.findall(r"\b([a-z_]+): \{", today) + re.findall(r"under (\w+)", today):
-            assert is_key(name), today
 
 
 FILE_CODES = [code for code in codes().values() if not code.code.startswith("J5")]

@@ -279,8 +279,12 @@ def dump_job(record: RunRecord) -> dict[str, Any]:
 
 
 def _dump_steps(record: RunRecord) -> dict[str, Any]:
-    """The steps that have begun, as plain data; nothing of a job with one program."""
-    return {"steps": [run._asdict() for run in record.step_runs]} if record.steps else {}
+    """The steps or groups that have begun, as plain data; nothing of a job with one program."""
+    runs = [run._asdict() for run in record.step_runs]
+    if record.part_kind == "group":
+        return {"groups": runs}
+    others = [{key: value for key, value in run.items() if key != "stopped"} for run in runs]
+    return {"steps": others} if record.steps else {}
 
 
 def _dump_codes(record: RunRecord) -> dict[str, Any]:

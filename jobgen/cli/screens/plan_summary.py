@@ -108,7 +108,8 @@ def draw_head(preview: Preview, ink: Ink) -> list[str]:
     packed = describe_packing(plan)
     rows += draw_row("Workers", packed, ink) if packed else []
     launched = draw_row("Launch", launch, ink) if not plan.programs else []
-    steps = _label("Steps", [clip(text, ink.width - _LABEL) for text in _list_steps(plan)], ink)
+    kind = "Groups" if plan.has_groups else "Steps"
+    steps = _label(kind, [clip(text, ink.width - _LABEL) for text in _list_steps(plan)], ink)
     return [*draw_headline(plan, ink), *rows, *launched, *steps, *swept]
 
 
@@ -118,6 +119,7 @@ def _list_steps(plan: Plan) -> list[str]:
     programs = [
         f"{defuse(each.name)}: {count(each.plan.shape.world, 'rank')} on "
         f"{count(each.plan.shape.nodes, 'node')}, {defuse(each.plan.launcher.value)}"
+        f"{each.group.describe() if each.group else ''}"
         for each in plan.programs
     ] or ["the program"]
     more = len(programs) - _MOST_STEPS

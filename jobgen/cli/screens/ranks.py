@@ -34,11 +34,11 @@ def describe_ranks(record: RunRecord) -> list[str]:
 
 
 def describe_steps(record: RunRecord) -> list[str]:
-    """A line for each step that has begun, by its newest start, and one for those that wait."""
+    """A line for each step or group that has begun, by its newest start, and one for the others."""
     runs = {(run.task, run.name): run for run in record.step_runs}
     array = bool(record.shape.get("elements"))
     lines = [
-        f"{f'element {defuse(run.task)}: ' if array else ''}step {defuse(run.name)}: "
+        f"{f'element {defuse(run.task)}: ' if array else ''}{record.part_kind} {defuse(run.name)}: "
         + _describe_step(run, ended=record.ended)
         for run in runs.values()
     ]
@@ -49,7 +49,7 @@ def describe_steps(record: RunRecord) -> list[str]:
 
 
 def find_failed_step(record: RunRecord) -> str:
-    """The step whose failure ended the newest start; empty if none did."""
+    """The step or group whose failure ended the newest start; empty if none did."""
     newest = [run for run in record.step_runs if run.start == record.restarts + 1]
     return next((run.name for run in newest if run.code), "")
 
@@ -58,6 +58,8 @@ def _describe_step(run: StepRecord, *, ended: bool) -> str:
     if run.code is None:
         return "ended with the job" if ended else "running"
     took = f" after {format_span(int(max((run.ended or run.begun) - run.begun, 0)))}"
+    if run.stopped:
+        return f"stopped{took}"
     if run.code == STOPPED_EARLY:
         return f"stopped by the pre-timeout signal{took}"
     return f"succeeded{took}" if not run.code else f"failed with exit code {run.code}{took}"
@@ -73,7 +75,7 @@ def name_log_command(record: RunRecord) -> str:
     """The command that shows the error on one screen."""
     name, cause = f"jobgen logs {defuse(record.alias)}", record.cause
     failed = find_failed_step(record)
-    step = f" --step {defuse(failed)}" if failed else ""
+    step = f" --{record.part_kind} {defuse(failed)}" if failed else ""
     if cause is not None and cause.file:
         task = f" --task {defuse(cause.task)}" if cause.task else ""
         if cause.rank is None:

@@ -32,7 +32,12 @@ from jobgen.cli.params import ID, Duration, Pattern, Ranks, complete_nodes
     shell_complete=complete_nodes,
     help="Show only this node; * matches any text",
 )
-@click.option("--step", "steps", metavar="NAME", multiple=True, help="Show only this step")
+@click.option(
+    *("--step", "--group", "steps"),
+    metavar="NAME",
+    multiple=True,
+    help="Show only this step or group",
+)
 @click.option("--file", "files", metavar="NAME", multiple=True, help="Show only this log file")
 @click.option("--grep", type=Pattern(), default="", help="Show only lines that match")
 @click.option("--stderr", is_flag=True, help="Show only standard error")

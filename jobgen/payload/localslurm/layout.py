@@ -76,7 +76,9 @@ def _among(wanted: Mapping[str, str], hosts: Sequence[str]) -> list[str]:
     if missing:
         text = "Requested node configuration is not available"
         raise CommandError(f"srun: error: Unable to create step for job: {text}")
-    return [name for name in (named or hosts) if name not in out]
+    left = [name for name in (named or hosts) if name not in out]
+    relative = wanted.get("relative", "0")
+    return left[int(relative) :] if relative.isdecimal() else left
 
 
 def _number(wanted: Mapping[str, str], name: str) -> int:

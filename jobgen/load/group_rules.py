@@ -1,0 +1,39 @@
+"""Rules of a job with groups: what does not go with programs that run at the same time."""
+
+from __future__ import annotations
+
+from jobgen.load.tree import Path, Tree, join_path
+from jobgen.model.groups import count_nodes
+
+_GROUPS: Path = ("groups",)
+
+
+def check(tree: Tree) -> None:
+    """Say what contradicts groups, and whether their nodes make up those of the job."""
+    if not tree.get_table(*_GROUPS):
+        return
+    for key in ("run", "steps"):
+        if key in tree.data:
+            message = f"{key} and groups exclude each other: each group has a run of its own"
+            tree.contradict(message, [(key,), _GROUPS], f"move {key} into a group")
+    if "train" in tree.data:
+        message = "train describes one program, but groups has several"
+        tree.contradict(
+            message, [_GROUPS, ("train",)], "move train into the group that it describes"
+        )
+    if tree.get_text("preflight") == "full":
+        message = "preflight: full measures the network for one program, but groups has several"
+        tree.contradict(message, [_GROUPS, ("preflight",)], "set preflight: auto")
+    _check_ssh(tree)
+    total, asked = count_nodes(tree.get(*_GROUPS)), tree.get_text("nodes")
+    if total is not None and asked and asked != str(total):
+        message = f"nodes: {asked}, but the groups have {total}"
+        tree.contradict(message, [_GROUPS, ("nodes",)], f"remove nodes, or set nodes: {total}")
+
+
+def _check_ssh(tree: Tree) -> None:
+    """A launcher over ssh starts on the job's first node, which is that of one group only."""
+    for path in (("launcher", "ssh"), *((*g, "launcher", "ssh") for g in tree.list_steps())):
+        if tree.get_text(*path) == "pdsh":
+            message = f"{join_path(path)}: pdsh starts from the job's first node, not the group's"
+            tree.contradict(message, [_GROUPS, path], "remove it: srun starts one per node")

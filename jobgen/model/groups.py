@@ -1,0 +1,230 @@
+"""``groups:`` of a job: programs that run at the same time, each on nodes of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Literal
+
+from jobgen.model.fields import (
+    ENVIRONMENT,
+    RUN,
+    TIME,
+    WORD,
+    check_integer,
+    check_line,
+    check_shell_text,
+    describe_value,
+    suggest,
+)
+from jobgen.model.form import (
+    Check,
+    Form,
+    Refusal,
+    ValueDiagnostic,
+    check_form,
+    key,
+    nest_fault,
+    refuse,
+)
+from jobgen.model.launchers import ALIASES, LAUNCHERS
+from jobgen.model.settings import Launcher
+from jobgen.model.steps import MOST_STEPS, check_step_name
+from jobgen.model.train import Train
+from jobgen.model.units import Walltime
+
+_HINT = "write NAME: {nodes: 1, run: serve.py}, one per line"
+_PORT = check_integer(1, 65_535, more="'auto'")
+PATIENCE = Walltime(30 * 60)
+"""How long the other groups wait for one with ``ready``; a large model loads for minutes."""
+
+
+def _check_port(value: object) -> int | Literal["auto"]:
+    return "auto" if value == "auto" else _PORT(value)
+
+
+def _check_file(value: object) -> str:
+    word = check_shell_text(check_line(value))
+    if word.startswith("~"):
+        raise refuse("J135", f"'{word}' starts with ~", "write $HOME in its place")
+    return word
+
+
+class Ready(Form):
+    """When a group is ready, so that the groups after it may start."""
+
+    port: int | Literal["auto"] | None = key(
+        Check(_check_port, {"anyOf": [{"const": "auto"}, dict(_PORT.schema)]}),
+        default=None,
+        doc="A TCP port of its first node accepts connections; auto: $JOBGEN_PORT_NAME.",
+        example="8000",
+    )
+    file: str | None = key(
+        Check(_check_file, {"type": "string"}),
+        default=None,
+        doc="This file has appeared or changed: a path in the workdir, or an absolute one.",
+    )
+    command: str | None = key(
+        RUN,
+        default=None,
+        doc="This command exits with 0 on the job's first node, after setup, outside a container.",
+        example="ray status",
+    )
+    timeout: Walltime = key(
+        TIME, default=PATIENCE, doc="How long to wait; then the job ends with exit code 124."
+    )
+
+
+class JobGroup(Form):
+    """One program of several that run at the same time: what differs from the job's own keys."""
+
+    name: str = key(Check(check_step_name, WORD), default="", doc="Its name.", hidden=True)
+    run: str = key(RUN, doc="The command, as run at the top of the file.", example="serve.py")
+    nodes: int | None = key(
+        check_integer(1, 65_536),
+        default=None,
+        doc="Number of nodes of its own; with on, the first so many nodes of that group.",
+    )
+    on: str | None = key(
+        Check(check_step_name, WORD),
+        default=None,
+        doc="Run beside this group on its nodes; GPUs only if gpus_per_node says how many.",
+    )
+    until: str | None = key(
+        Check(check_step_name, WORD),
+        default=None,
+        doc="Start before this group, and be stopped when it ends; an earlier end is a failure.",
+    )
+    ready: Ready | None = key(
+        check_form(Ready), default=None, doc="What the groups that start later wait for."
+    )
+    gpus_per_node: int | None = key(
+        check_integer(0, 1024), default=None, doc="GPUs per node; default: the job's."
+    )
+    procs_per_node: int | None = key(
+        check_integer(1, 1024), default=None, doc="Ranks per node where nodes have no GPUs."
+    )
+    cpus_per_task: int | None = key(
+        check_integer(1, 4096), default=None, doc="CPU cores per rank; default: the job's."
+    )
+    launcher: Launcher | None = key(
+        check_form(Launcher, short="type", shortly={"enum": [*LAUNCHERS, *ALIASES]}),
+        default=None,
+        doc="What starts the ranks; default: the job's launcher.",
+    )
+    env: Mapping[str, str] = key(
+        ENVIRONMENT, default={}, doc="Environment of this group's ranks, beside the job's."
+    )
+    train: Train | None = key(
+        check_form(Train), default=None, doc="Training setup of this group's program."
+    )
+
+
+def name_variable(group: str) -> str:
+    """The end of the names of a group's variables: ``RAY_HEAD`` for ``ray-head``."""
+    return group.upper().replace("-", "_")
+
+
+def count_nodes(groups: object) -> int | None:
+    """The nodes of all groups together; None if that cannot be known."""
+    if not isinstance(groups, Mapping):
+        return None
+    total = 0
+    for group in groups.values():
+        if not isinstance(group, Mapping):
+            return None
+        if group.get("on") is None:
+            nodes = group.get("nodes")
+            if not isinstance(nodes, int) or isinstance(nodes, bool):
+                return None
+            total += nodes
+    return total
+
+
+def check_groups(value: object) -> tuple[JobGroup, ...]:
+    """The groups in their order, whose references to each other hold."""
+    if isinstance(value, tuple) and all(isinstance(each, JobGroup) for each in value):
+        return value
+    if not isinstance(value, Mapping) or not value:
+        raise refuse("J120", f"expected a mapping of groups, got {describe_value(value)}", _HINT)
+    if len(value) > MOST_STEPS:
+        raise refuse("J120", f"{len(value)} groups, but at most {MOST_STEPS} are supported")
+    groups: list[JobGroup] = []
+    faults: list[ValueDiagnostic] = []
+    for name, each in value.items():
+        try:
+            groups.append(_check_group(name, each))
+        except Refusal as refusal:
+            faults += [nest_fault(fault, str(name)) for fault in refusal.faults]
+    faults = faults or [*_check_references(groups)]
+    if faults:
+        raise Refusal(faults)
+    return tuple(groups)
+
+
+def _check_group(name: object, value: object) -> JobGroup:
+    """One group. Raises Refusal."""
+    checked = check_step_name(name)
+    if isinstance(value, Mapping) and "name" in value:
+        message = "a group has its name before the colon"
+        raise Refusal([ValueDiagnostic("J120", message, "remove it", ("name",), about_key=True)])
+    if isinstance(value, Mapping) and "slurm" in value:
+        message = "all groups have the same kind of nodes: heterogeneous jobs are not supported"
+        hint = "write slurm at the top of the file, or two jobs, the second with after"
+        raise Refusal([ValueDiagnostic("J120", message, hint, ("slurm",), about_key=True)])
+    group = check_form(JobGroup)(value)
+    if group.nodes is None and group.on is None:
+        hint = "add nodes: 1, or on: GROUP to share another group's nodes"
+        raise Refusal([ValueDiagnostic("J116", "is missing", hint, ("nodes",), about_key=True)])
+    ready = group.ready
+    if ready and [ready.port, ready.file, ready.command].count(None) != 2:
+        message = "ready needs exactly one of port, file and command"
+        raise Refusal([ValueDiagnostic("J120", message, "for example {port: 8000}", ("ready",))])
+    return group.replace(name=checked)
+
+
+def _check_references(groups: list[JobGroup]) -> Iterator[ValueDiagnostic]:
+    """What is wrong with ``on``, ``until``, and names."""
+    named = {group.name: group for group in groups}
+    variables: dict[str, str] = {}
+    for group in groups:
+        other = variables.setdefault(name_variable(group.name), group.name)
+        if other != group.name:
+            message = f"'{other}' and '{group.name}' have the same variables"
+            yield ValueDiagnostic("J120", message, "give one another name", (group.name,))
+        for word, target in (("on", group.on), ("until", group.until)):
+            if target == group.name or (target is not None and target not in named):
+                others = [name for name in named if name != group.name]
+                message = f"no other group is called '{target}'"
+                hint = suggest(target, others, "groups")
+                yield ValueDiagnostic("J120", message, hint, (group.name, word))
+        yield from _check_shared(group, named)
+        if _leads_back(group, named):
+            message = f"'{group.name}' ends only with itself"
+            hint = "one group without until decides when the job ends"
+            yield ValueDiagnostic("J120", message, hint, (group.name, "until"))
+
+
+def _check_shared(group: JobGroup, named: Mapping[str, JobGroup]) -> Iterator[ValueDiagnostic]:
+    """A group on the nodes of another one."""
+    host = named.get(group.on or "")
+    if host is None:
+        return
+    if host.on is not None:
+        message = f"'{host.name}' has no nodes of its own"
+        yield ValueDiagnostic("J120", message, f"write on: {host.on}", (group.name, "on"))
+    elif group.nodes is not None and host.nodes is not None and group.nodes > host.nodes:
+        message = f"{group.nodes}, but '{host.name}' has {host.nodes}"
+        hint = f"use {host.nodes} or fewer"
+        yield ValueDiagnostic("J122", message, hint, (group.name, "nodes"))
+
+
+def _leads_back(group: JobGroup, named: Mapping[str, JobGroup]) -> bool:
+    """Whether the groups that this one runs until lead back to it."""
+    here, seen = group.until or "", set[str]()
+    while here in named and here not in seen:
+        seen.add(here)
+        here = named[here].until or ""
+    return group.name in seen
+
+
+GROUPS = Check(check_groups, {"type": "object", "additionalProperties": {"form": JobGroup}})

@@ -1,0 +1,106 @@
+"""What the templates see of ``groups``: who is where, who ends with whom, when a group is ready."""
+
+from __future__ import annotations
+
+from jobgen.model.groups import name_variable
+from jobgen.model.plan import GroupRole, Plan, ProgramPlan, Readiness
+from jobgen.render.setup_lines import format_comment, format_setup, format_site_setup
+from jobgen.shell import Raw, quote, quote_expandable
+
+_PORT = "20000 + (SLURM_JOB_ID + 1009 * JOBGEN_RESTART + {}) % 10000"
+
+
+def view_groups(plan: Plan) -> dict[str, object]:
+    """What all groups share; empty values for a job without groups."""
+    roles = [(program, program.group) for program in plan.programs if program.group]
+    ends_with = [f"[{program.name}]={role.until}" for program, role in roles if role.until]
+    return {
+        "groups": bool(roles),
+        "lasting": Raw(" ".join(program.name for program, role in roles if not role.until)),
+        "ends_with": Raw(" ".join(ends_with)),
+        "group_variables": [
+            line
+            for index, (program, role) in enumerate(roles)
+            for line in _export_variables(plan, program, role, index)
+        ],
+    }
+
+
+def _export_variables(plan: Plan, program: ProgramPlan, role: GroupRole, index: int) -> list[Raw]:
+    """The hosts of a group, and a port that no other group has."""
+    name, nodes = name_variable(program.name), program.plan.shape.nodes
+    hosts, first = f"${{HOSTS[*]:{role.first}:{nodes}}}", f"${{HOSTS[{role.first}]}}"
+    if plan.scheduler == "local":  # all simulated nodes are this machine
+        first = plan.head.value
+        hosts = " ".join([first] * nodes)
+    port = _PORT.format(101 * index + 50)
+    return [
+        Raw(f'export JOBGEN_HOSTS_{name}="{hosts}" JOBGEN_HOST_{name}={first}'),
+        Raw(f"export JOBGEN_PORT_{name}=$(({port}))"),
+    ]
+
+
+def view_group(program: ProgramPlan) -> dict[str, object]:
+    """What one group has beside the values of a step."""
+    role = program.group
+    if role is None:
+        return {}
+    return {
+        "first": role.first,
+        "head": Raw(program.plan.head.value),
+        "ends_early": bool(role.until),
+        "remember": role.ready and _remember_file(role.ready),
+        "ready": role.ready and _view_readiness(program.name, role.ready),
+    }
+
+
+def _view_readiness(group: str, ready: Readiness) -> dict[str, object]:
+    """The bash that finds out whether a group is ready, and what it looks for."""
+    name = name_variable(group)
+    if ready.kind == "port":
+        port = ready.value or f"$JOBGEN_PORT_{name}"
+        what = f"port {port}"
+        check = f'timeout 5 bash -c ": </dev/tcp/$JOBGEN_HOST_{name}/{port}"'
+    elif ready.kind == "file":
+        what, file = f"file {ready.value}", _name_file(ready)
+        check = f'[[ -e {file} && $(stat -c %i.%Z {file}) != "$file_before" ]]'
+    else:
+        what = "its command"
+        script = f'"$JOBGEN_BUNDLE_DIR/{group}/ready.sh"'
+        check = f'timeout 60 bash {script} >>"$JOBGEN_LOG_DIR/ready.log" 2>&1 </dev/null'
+    shown = quote_expandable(what) if "$" in what else quote(what)
+    return {
+        "check": Raw(check),
+        "seconds": ready.seconds,
+        "what": Raw(shown),
+        "place": format_comment(str(ready.place)),
+    }
+
+
+def _name_file(ready: Readiness) -> str:
+    file = quote_expandable(ready.value)
+    return file if ready.value.startswith(("/", "$")) else f'"$JOBGEN_WORK_DIR"/{file}'
+
+
+def _remember_file(ready: Readiness) -> Raw | None:
+    """What tells a file of an earlier start from a new one; None if there is no file."""
+    if ready.kind != "file":
+        return None
+    return Raw(f"file_before=$(stat -c %i.%Z {_name_file(ready)} 2>/dev/null)")
+
+
+def view_ready_command(plan: Plan, program: ProgramPlan) -> dict[str, object] | None:
+    """What ``ready.sh`` of a group runs; None if it is ready by something else."""
+    ready = program.group.ready if program.group else None
+    if ready is None or ready.kind != "command":
+        return None
+    site = plan.container.setup if plan.container else plan.site_setup
+    setup = [*format_site_setup(site, plan.precedence)]
+    return {
+        "setup_once": setup if plan.container else [*setup, *format_setup(plan.setup)],
+        "ready_once": {
+            "commands": Raw(ready.value),
+            "place": format_comment(str(ready.place)),
+            "failed": Raw('"not ready: $BASH_COMMAND"'),
+        },
+    }

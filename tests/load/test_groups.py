@@ -1,0 +1,90 @@
+"""``groups``: what a mapping of programs may say, and what of the whole job goes with it."""
+
+from __future__ import annotations
+
+import pytest
+
+from jobgen.errors import Invalid
+from jobgen.load import check, load_job
+
+JOB = "name: demo\ntime: 2h\n"
+TWO = "groups: {train: {nodes: 2, run: train.py}, serve: {nodes: 1, run: serve.py, until: train}}\n"
+A, B = "a: {nodes: 2, run: a.py}", "b: {nodes: 1, run: b.py}"
+
+
+def complain(text: str) -> list[str]:
+    with pytest.raises(Invalid) as caught:
+        load_job(text, "job.yaml")
+    return [problem.message for problem in caught.value.problems]
+
+
+def test_a_group_has_a_name_and_only_what_differs() -> None:
+    loaded = load_job(JOB + TWO, "job.yaml")
+    train, serve = loaded.value.groups
+    assert (train.name, train.run, train.nodes, train.launcher) == ("train", "train.py", 2, None)
+    assert (serve.name, serve.until, serve.ready) == ("serve", "train", None)
+    assert (loaded.value.run, loaded.value.nodes) == ("", 3)
+    names = [[p.program.name for p in each.programs] for each in loaded.by_step]
+    assert names == [["train.py"], ["serve.py"]]
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (TWO + "run: a.py\n", "run and groups exclude each other: each group has a run of its own"),
+        (TWO + "steps: [{run: a.py}]\n", "steps and groups exclude each other"),
+        (TWO + "train: {strategy: ddp}\n", "train describes one program, but groups has several"),
+        (TWO + "preflight: full\n", "preflight: full measures the network for one program"),
+        (TWO + "nodes: 4\n", "nodes: 4, but the groups have 3"),
+        (TWO + "nodes: 1:3\n", "nodes: 1:3, but the groups have 3"),
+        (TWO + "launcher: {type: deepspeed, ssh: pdsh}\n", "pdsh starts from the job's first node"),
+        ("groups: []\n", "groups: expected a mapping of groups"),
+        ("groups: {}\n", "groups: expected a mapping of groups"),
+        ("groups: {1st: {nodes: 1, run: a.py}}\n", "got the text '1st'"),
+        ("groups: {a: {nodes: 1}}\n", "groups.a.run is missing"),
+        ("groups: {a: {run: a.py}}\n", "groups.a.nodes is missing"),
+        ("groups: {a: {nodes: 1, run: a.py, name: b}}\n", "a group has its name before the colon"),
+        (
+            "groups: {a: {nodes: 1, run: a.py, slurm: {partition: cpu}}}\n",
+            "groups.a.slurm: all groups have the same kind of nodes",
+        ),
+        (f"groups: {{{A}, c: {{run: c.py, on: b}}}}\n", "no other group is called 'b'"),
+        (f"groups: {{{A}, c: {{nodes: 1, run: c, until: c}}}}\n", "no other group is called 'c'"),
+        (f"groups: {{{A}, c: {{run: c.py, on: a, nodes: 3}}}}\n", "3, but 'a' has 2"),
+        (f"groups: {{{A}, c: {{run: c, on: a}}, d: {{run: d, on: c}}}}\n", "'c' has no nodes of"),
+        (
+            "groups: {a: {nodes: 1, run: a, until: b}, b: {nodes: 1, run: b, until: a}}\n",
+            "'a' ends only with itself",
+        ),
+        (f"groups: {{{A}, A: {{nodes: 1, run: b.py}}}}\n", "'a' and 'A' have the same variables"),
+        (
+            f"groups: {{{A}, c: {{nodes: 1, run: c, ready: {{port: 1, file: x}}}}}}\n",
+            "ready needs exactly one of port, file and command",
+        ),
+        (f"groups: {{{A}, c: {{nodes: 1, run: c, ready: {{port: 0}}}}}}\n", "0 is out of range"),
+        (f"groups: {{{A}, c: {{nodes: 2, run: srun a.py}}}}\n", "is a second launcher"),
+        (f"groups: {{{A}, c: {{nodes: 1, run: c.py, env: {{RANK: 1}}}}}}\n", "cannot be set"),
+        (TWO + "sweep: {grid: {X: [1, 2]}, pack: {nodes: 1}}\n", "groups and sweep.pack exclude"),
+    ],
+)
+def test_what_cannot_be_is_refused(more: str, message: str) -> None:
+    assert any(message in each for each in complain(JOB + more)), complain(JOB + more)
+
+
+def test_the_sum_of_the_nodes_may_be_written() -> None:
+    assert load_job(JOB + "nodes: 3\n" + TWO, "job.yaml").value.nodes == 3
+
+
+def test_a_group_beside_another_one_has_no_nodes_to_add() -> None:
+    text = f"{JOB}groups: {{{A}, {B}, c: {{run: c.py, on: a}}}}\n"
+    assert load_job(text, "job.yaml").value.nodes == 3
+
+
+def test_a_driver_beside_a_large_group_needs_no_launcher() -> None:
+    text = JOB + "groups: {head: {nodes: 1, run: head.py}, driver: {run: python d.py, on: head}}\n"
+    assert not check(text, "job.yaml").problems
+
+
+def test_the_command_of_a_group_is_read_like_that_of_a_job() -> None:
+    text = JOB + TWO.replace("serve.py", "'sbatch serve.py'")
+    assert [problem.code for problem in check(text, "job.yaml").problems] == ["J307"]
