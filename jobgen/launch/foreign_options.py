@@ -60,6 +60,7 @@ _KEPT: Mapping[str, Mapping[str, str]] = {
     "torchrun": {"max_restarts": "max_restarts"},
     "accelerate": {"config_file": "config"},
     "deepspeed": {},
+    "composer": {},
 }
 """Launcher that jobgen starts, too → its option → the key of ``launcher:`` for it."""
 _OURS = (
