@@ -212,6 +212,16 @@ def sbatch_options() -> Mapping[str, SbatchOption]:
 
 
 @cache
+def launcher_options() -> Mapping[str, Mapping[str, str]]:
+    """Launcher → its options that jobgen writes, without dashes → the key of a job that sets it;
+    empty where jobgen alone decides."""
+    options: dict[str, dict[str, str]] = {}
+    for row in rows("launcher_options.csv"):
+        options.setdefault(row["launcher"], {})[row["option"]] = row["key"]
+    return options
+
+
+@cache
 def gpus() -> Mapping[str, GpuModel]:
     """The GPU catalogue, by name."""
     return {row["name"]: _gpu(row) for row in rows("gpus.csv")}

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from jobgen.data import launcher_options
 from jobgen.launch.foreign_runners import describe_key
 from jobgen.model.launchers import DEFAULT, LAUNCHERS
 from jobgen.named_tuple import NamedTuple
@@ -59,6 +60,7 @@ _KEPT: Mapping[str, Mapping[str, str]] = {
     "torchrun": {"max_restarts": "max_restarts"},
     "accelerate": {"config_file": "config"},
     "deepspeed": {},
+    "composer": {},
 }
 """Launcher that jobgen starts, too → its option → the key of ``launcher:`` for it."""
 _OURS = (
@@ -128,11 +130,12 @@ def _list_launcher(program: StartedProgram, ranks: RankStart, *, alone: bool) ->
 def _list_settings(program: StartedProgram, kind: str) -> Iterator[str]:
     """Keys of ``launcher:`` for a command's options."""
     counts = {name for names in _COUNTS[kind] for name in names}
+    managed = {option.replace("-", "_") for option in launcher_options().get(kind, {})}
     args = []
     for name, value in program.options.items():
         if key := _KEPT[kind].get(name):
             yield f"{key}: {_quote(value)}"
-        elif name not in counts and not re.fullmatch(_OURS, name):
+        elif name not in counts | managed and not re.fullmatch(_OURS, name):
             dashes = "--" if len(name) > 1 else "-"
             args.append(_quote(f"{dashes}{name}={value}" if value else f"{dashes}{name}"))
     if args:

@@ -44,6 +44,7 @@ LAUNCHERS: Mapping[str, LauncherFacts] = {
     "accelerate": LauncherFacts(
         (*_AGENT, "config"), keeps_store=True, config_format="accelerate", framework="accelerate"
     ),
+    "composer": LauncherFacts(),
     "plain": LauncherFacts(
         ("srun_args",), task="command", blocks=("plain",), note="the command, unchanged"
     ),

@@ -11,6 +11,7 @@ from jobgen.model.launchers import LAUNCHERS, find_launchers, find_takers
 from jobgen.model.plan import Shape
 from jobgen.model.settings import Launcher
 from jobgen.resolve.inputs import Inputs
+from jobgen.resolve.managed_options import check_options
 from jobgen.wording import join_words
 
 
@@ -22,6 +23,7 @@ def check_launcher(look: Inputs, launcher: str, size: Shape) -> Iterator[Diagnos
             message = f"launcher.{key} has no effect with {launcher}"
             hint = f"only {' and '.join(takers)} use it"
             yield look.diagnose_job("J215", message, "launcher", key, hint=hint)
+    yield from check_options(look, launcher)
     if look.job.min_nodes is not None and not LAUNCHERS[launcher].elastic:
         span = f"{look.job.min_nodes}:{look.job.nodes}"
         message = f"nodes: {span}: {launcher} cannot continue after losing a node"

@@ -113,21 +113,21 @@ def copy(tmp_path: Path) -> Copy:
 
 
 @pytest.fixture(scope="module")
-def with_composer(tmp_path_factory: pytest.TempPathFactory) -> Copy:
-    copy = Copy(tmp_path_factory.mktemp("composer"), COPIED)
-    copy.put("jobgen/launch/composer.py", "launcher")
+def with_launcher(tmp_path_factory: pytest.TempPathFactory) -> Copy:
+    copy = Copy(tmp_path_factory.mktemp("launcher"), COPIED)
+    copy.put("jobgen/launch/ft_launcher.py", "launcher")
     copy.insert("jobgen/model/launchers.py", "launcher row", above='    "torchrun": LauncherFacts(')
     (copy.root / "train.py").touch()
     return copy
 
 
-def test_a_launcher_is_a_module_and_a_row(with_composer: Copy) -> None:
-    done = with_composer.jobgen(block("launcher job"), "render", "-o", "out")
+def test_a_launcher_is_a_module_and_a_row(with_launcher: Copy) -> None:
+    done = with_launcher.jobgen(block("launcher job"), "render", "-o", "out")
     assert done.returncode == 0, done.stderr
-    out = with_composer.root / "out"
+    out = with_launcher.root / "out"
     node = (out / "node.sh").read_text()
-    assert "exec composer --nproc=8 --world_size=16" in node
-    assert "'--stdout=rank{rank}.txt'" in node
+    assert "exec ft_launcher --nnodes=2" in node
+    assert '"--log-dir=${SCRATCH}/agent logs"' in node
     scripts = [p for p in out.iterdir() if p.suffix in {".sh", ".sbatch"}]
     assert len(scripts) >= 4
     for script in scripts:
@@ -140,17 +140,21 @@ def test_a_launcher_is_a_module_and_a_row(with_composer: Copy) -> None:
         (
             "args:",
             "max_restarts: 3, args:",
-            "launcher.max_restarts has no effect with composer",
+            "launcher.max_restarts has no effect with ft_launcher",
         ),
         ("nodes: 2", "nodes: 1:2", "[J138]: nodes: MIN:MAX needs torchrun"),
-        ("type: composer", "type: compose", "did you mean 'composer'?"),
-        ("run: train.py", "run: composer train.py", "write 'train.py'; composer starts its ranks"),
+        ("type: ft_launcher", "type: ft_launch", "did you mean 'ft_launcher'?"),
+        (
+            "run: train.py",
+            "run: fabric run train.py",
+            "write 'train.py'; ft_launcher starts its ranks",
+        ),
     ],
 )
 def test_the_checks_of_a_job_follow_from_the_row(
-    with_composer: Copy, before: str, after: str, message: str
+    with_launcher: Copy, before: str, after: str, message: str
 ) -> None:
-    done = with_composer.jobgen(block("launcher job").replace(before, after), "lint")
+    done = with_launcher.jobgen(block("launcher job").replace(before, after), "lint")
     assert done.returncode == 3
     assert message in done.stdout + done.stderr
 
@@ -160,7 +164,7 @@ def test_the_launcher_starts_every_rank_through_rank_sh() -> None:
     launch = define("launcher", {})["launch"]
     step = launch(LaunchRequest(Launcher(), shape, '"$SLURMD_NODENAME"')).node
     assert step.scope == "node"
-    assert "--world_size=16" in step.text
+    assert "--nproc-per-node=8" in step.text
     assert step.text.endswith(
         'bash "$JOBGEN_BUNDLE_DIR/rank.sh" bash "$JOBGEN_BUNDLE_DIR/program.sh"'
     )

@@ -59,7 +59,7 @@ class JobEnvironment(NamedTuple):
     def needs_torch(self) -> bool:
         """Whether the program or its launcher cannot start without torch."""
         imported = any(m.name == "torch" and m.required for m in self.modules)
-        return imported or self.launcher in ("torchrun", "accelerate", "deepspeed")
+        return imported or bool(self.launcher)
 
 
 def parse_report(text: str) -> Mapping[str, Any] | None:
