@@ -79,15 +79,18 @@ def test_nothing_of_the_script_is_lost(original: Original) -> None:
 
 def test_the_scripts_are_bash_and_clean(tmp_path: Path) -> None:
     known = [original for original in ORIGINALS.values() if not find_missing_key(original)]
-    paths = []
-    for original in known:
-        for variant in ("", *load_original(original).value.variants):
-            for file in render_original(original.id, variant).files:
-                if file.path.endswith((".sh", ".sbatch")):
-                    path = tmp_path / original.id / variant / file.path
-                    path.parent.mkdir(parents=True, exist_ok=True)
-                    path.write_bytes(file.content)
-                    paths.append(str(path))
+    # many scripts are the same in every job
+    scripts = {
+        file.content: f"{original.id}/{variant}/{file.path}"
+        for original in known
+        for variant in ("", *load_original(original).value.variants)
+        for file in render_original(original.id, variant).files
+        if file.path.endswith((".sh", ".sbatch"))
+    }
+    paths = [str(tmp_path / name) for name in scripts.values()]
+    for path, content in zip(paths, scripts, strict=True):
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        Path(path).write_bytes(content)
     for path in paths:
         subprocess.run(["bash", "-n", path], check=True)
     words = [shellcheck(), f"--exclude={OF_THE_USER}", *paths]
