@@ -55,6 +55,8 @@ def _merge(tree: Tree, source: Path, target: Path) -> None:
         tree.say("J166", f"a variant cannot set {target[0]}", source, "choose one by --variant")
         return
     value = tree.get(*source)
+    if not target and not value:
+        return  # a variant that changes nothing: the job as it stands
     if not isinstance(value, dict) or not value:
         _replace(tree, source, target)
         return
@@ -63,7 +65,8 @@ def _merge(tree: Tree, source: Path, target: Path) -> None:
         short = SHORT.get(str(target[-1]))
         kept = {short: before} if short and before is not None else {}
         change(tree, target, kept)
-    _copy_places(tree, source, target, below=False)
+    if target:
+        _copy_places(tree, source, target, below=False)
     for key in value:
         _merge(tree, (*source, key), (*target, key))
 

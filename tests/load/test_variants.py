@@ -136,3 +136,18 @@ def test_set_cannot_change_a_variant_without_a_word(word: str) -> None:
         job("variant=big", word)
     (problem,) = error.value.problems
     assert (problem.code, problem.hint) == ("J162", "set the key itself: --set KEY=VALUE")
+
+
+def test_an_empty_variant_is_the_job_as_it_stands() -> None:
+    text = BASE + "variant: plain\nvariants:\n  plain: {}\n  big: {nodes: 4}\n"
+    assert job(text=text).nodes == 2
+    assert job("variant=big", text=text).nodes == 4
+
+
+def test_a_variant_changes_a_job_of_several_steps() -> None:
+    steps = BASE.replace("run: train.py --depth ${DEPTH}\n", "")
+    text = steps + "steps: [{run: 'train.py ${DEPTH}'}]\nvariants:\n  big: {vars: {DEPTH: 48}}\n"
+    loaded = load_job(text, "job.yaml", sets=["variant=big"])
+    assert loaded.value.steps[0].run == "train.py 48"
+    # the file as a whole has no place: what divides the steps' places reads their first key
+    assert () not in loaded.places
