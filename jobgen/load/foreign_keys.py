@@ -92,7 +92,7 @@ _TRAIN: Mapping[str, str] = {
     "sharding_strategy",
     "strategy: zero1": "zero1",
     "strategy: zero2": "zero2",
-    "strategy: <zero2>, or zero1 or zero3, by its stage": "zero zero_stage zero_optimization stage",
+    "strategy: <zero2>, or zero1 or zero3, by its stage": "zero zero_stage zero_optimization",
     "strategy: zero3": "zero3 zero3_init_flag",
     "precision: <bf16>": "mixed_precision bf16 dtype torch_dtype amp",
     "precision: fp16": "fp16",
@@ -147,6 +147,7 @@ _SECTIONS: Mapping[tuple[str, str], str] = {
     ("checkpoint", "dir"): "path directory output_dir",
     ("checkpoint", "grace"): "grace_period",
     ("checkpoint", "max_requeues"): "max_requeue",
+    ("train", "strategy: <zero2>, or zero1 or zero3, by its stage"): "stage",
     ("workdir", "ignore"): "exclude",
     ("ssh", "host"): "hostname",
     ("ssh", "user"): "username",
@@ -169,7 +170,7 @@ _STAGE = {"[123]": r"train: {strategy: zero\g<0>}"}
 # Word at the top of job.yaml -> shapes of its value -> what to write for them.
 REWRITES: Mapping[str, Mapping[str, str]] = {
     **dict.fromkeys(("accelerators", "accelerator", "gres"), _COUNT),
-    **dict.fromkeys(("zero", "zero_stage", "stage"), _STAGE),
+    **dict.fromkeys(("zero", "zero_stage"), _STAGE),
     **dict.fromkeys(("timeout_min", "timeout_minutes", "minutes"), _MINUTES),
     **dict.fromkeys(("mem_gb", "memory_gb"), _GIB),
     "hours": _HOURS,

@@ -42,7 +42,7 @@ from jobgen.model.job_checks import (
 )
 from jobgen.model.launchers import ALIASES, LAUNCHERS
 from jobgen.model.notify import Notify
-from jobgen.model.preparation import STAGE, SetupScopes, StagedData
+from jobgen.model.preparation import SETUP, STAGE, SetupScopes, StagedData
 from jobgen.model.settings import (
     MONITOR,
     SECRETS,
@@ -160,7 +160,7 @@ class JobSpec(Form):
         doc="What starts the ranks: a word, or a mapping with its settings.",
     )
     setup: tuple[str, ...] = key(
-        Check(check_lines, {"anyOf": [dict(LINES.schema), {"form": SetupScopes}]}),
+        Check(check_lines, SETUP),
         default=(),
         doc=(
             "Lines of bash that run before the launcher, in its shell, so that exports reach "

@@ -39,6 +39,14 @@ class SetupScopes(Form):
     )
 
 
+SETUP = {
+    "type": ["string", "array", "object"],
+    "items": {"type": "string"},
+    "anyOf": [dict(LINES.schema), {"form": SetupScopes}],
+}
+"""The schema of ``setup``: lines of bash, or those of each scope."""
+
+
 class StagedData(NamedTuple):
     """Data that is brought to a directory of each node."""
 

@@ -20,6 +20,7 @@ from jobgen.resolve import (
     binding,
     caches,
     checks,
+    container_checks,
     container_command,
     directives,
     group_jobs,
@@ -135,7 +136,7 @@ def _examine(look: Inputs) -> Examined:
     warning = directives.plan_stop(look, sized)
     wrong = [
         *sized.problems,
-        *container_command.check_container(look, launcher.value),
+        *container_checks.check_container(look, launcher.value),
         *launcher_limits.check_launcher(look, launcher.value, size),
         *preparing.check_scopes(look),
     ]
@@ -212,7 +213,7 @@ def _decide(look: Inputs, decided: _Decided, sized: Sized) -> Plan:
     notes: list[Diagnostic] = [
         *sized.notes,
         *checks.note_path(look, launcher.value),
-        *container_command.list_notes(look),
+        *container_checks.list_notes(look),
         *(note for part in parts for note in part.notes),
         *(note for note in judging.list_rule_notes(look) if note.severity != "error"),
     ]

@@ -6,11 +6,10 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from jobgen.errors import Diagnostic, Place
+from jobgen.errors import Place
 from jobgen.launch import expand_args
 from jobgen.model.container import BY_SRUN
 from jobgen.model.decision import SelfEvident, Setting
-from jobgen.model.launchers import LAUNCHERS
 from jobgen.model.part_plans import ContainerPlan, Mount
 from jobgen.model.plan import Part, Shape, Step
 from jobgen.resolve import registry_login
@@ -21,7 +20,6 @@ from jobgen.resolve.site_runtimes import (
     EDF,
     INSIDE,
     SET_AGAIN,
-    check_site_runtime,
     enter_shifter,
     hand_over,
     name_shifter_image,
@@ -69,7 +67,7 @@ def plan_container(
 
     ``needed`` is what the network mounts beside what the container asks for.
     """
-    asked, place = _asked(look)
+    asked, place = find_container(look)
     if asked is None:
         return None
     mounts = _mounts(asked, needed)
@@ -93,7 +91,7 @@ def plan_container(
 
 def list_srun_options(look: Inputs, names: Iterable[str], needed: Sequence[Mount] = ()) -> Lines:
     """The container as options of srun, which plug-ins add: pyxis, and that of CSCS."""
-    asked, _ = _asked(look)
+    asked, _ = find_container(look)
     if asked is not None and asked.runtime == "edf":
         return ((Raw(f'--environment="$JOBGEN_BUNDLE_DIR/{EDF}"'),), expand_args(asked.args))
     if asked is None or asked.runtime != "pyxis":
@@ -114,7 +112,7 @@ def describe_environment(
     look: Inputs, shape: Shape, env: Mapping[str, Setting], needed: Sequence[Mount] = ()
 ) -> tuple[Part, tuple[Step, ...]]:
     """What a container has that srun enters by a file: this file, and its environment as text."""
-    asked, place = _asked(look)
+    asked, place = find_container(look)
     if asked is None or asked.runtime != "edf":
         return Part("container"), ()
     file = write_edf(asked, format_image(asked.image, "edf"), _mounts(asked, needed))
@@ -141,7 +139,7 @@ def format_image(name: str, runtime: str) -> str:
     """
     if runtime == "shifter":
         return name_shifter_image(name)
-    if _is_file(name) or runtime == "docker":
+    if is_file(name) or runtime == "docker":
         return name.removeprefix("docker://") if runtime == "docker" else name
     if runtime == "apptainer":
         return name if "://" in name else f"docker://{name}"
@@ -152,13 +150,14 @@ def format_image(name: str, runtime: str) -> str:
     return name
 
 
-def _is_file(name: str) -> bool:
+def is_file(name: str) -> bool:
+    """Whether an image is a file of the cluster, and not in a registry."""
     return name.startswith(("/", ".", "$", "~")) or name.endswith((".sqsh", ".sif"))
 
 
 def expose_hcas(look: Inputs, shape: Shape) -> Part:
     """What makes the HCAs visible inside."""
-    asked, _ = _asked(look)
+    asked, _ = find_container(look)
     if asked is None or asked.runtime != "pyxis" or not shape.gpus_per_node or shape.nodes < 2:
         return Part("container")
     if look.cluster.network.fabric not in {"infiniband", "roce"}:
@@ -188,85 +187,8 @@ def list_outside(look: Inputs) -> tuple[Setting, ...]:
     return tuple(Setting(line, SelfEvident.AS_ASKED, place) for line in lines)
 
 
-def choose_container(look: Inputs) -> Container | None:
-    """The container of the job, else that of the cluster."""
-    return _asked(look)[0]
-
-
-def list_notes(look: Inputs) -> list[Diagnostic]:
-    """What a container leaves out, and what every node does again."""
-    asked, _ = _asked(look)
-    if asked is None or asked.runtime not in BY_SRUN:
-        return []
-    imports = _imports(look, asked) if asked.runtime == "pyxis" else []
-    return [*imports, *_no_setup(look, asked.runtime)]
-
-
-def _imports(look: Inputs, asked: Container) -> list[Diagnostic]:
-    """pyxis: srun has each node import an image that is no file."""
-    name = format_image(asked.image, asked.runtime)
-    if look.job.nodes < 2 or _is_file(name):
-        return []
-    message = f"all {look.job.nodes} nodes pull {name} from its registry"
-    hint = f"import it once to a shared disk (enroot import -o FILE.sqsh 'docker://{name}') and "
-    hint += "set container: /shared/FILE.sqsh; unnecessary if the site's pyxis caches images"
-    asks = look.spec if look.job.container is not None else look.profile
-    keys = ("container",) if look.job.container is not None else ("defaults", "container")
-    return [Diagnostic("J219", message, asks.find_place(*keys), hint, severity="note")]
-
-
-def _no_setup(look: Inputs, runtime: str) -> list[Diagnostic]:
-    if not look.cluster.defaults.setup:
-        return []
-    message = (
-        f"the cluster's setup is skipped: with {runtime}, srun enters the container before any "
-        "script runs"
-    )
-    place = look.profile.find_place("defaults", "setup")
-    hint = (
-        "repeat the lines that the program needs under setup: in the job; they run inside the "
-        "container"
-    )
-    return [Diagnostic("J218", message, place, hint, severity="note")]
-
-
-def check_container(look: Inputs, launcher: str) -> list[Diagnostic]:
-    """Containers that cannot be entered on this cluster, or by this launcher."""
-    asked, _ = _asked(look)
-    if asked is None:
-        return []
-    if asked.runtime in BY_SRUN and look.local:
-        plugin = f"container: {asked.runtime} is a Slurm plug-in"
-        message = f"{plugin}, and this machine does not run Slurm"
-        hint = "write container: {image: IMAGE, runtime: docker} or runtime: apptainer, or choose "
-        hint += "another cluster with -c"
-        return [look.diagnose_job("J216", message, "container", "runtime", hint=hint)]
-    over_ssh = "ssh" in LAUNCHERS[launcher].settings and look.job.launcher.ssh == "pdsh"
-    if over_ssh and look.job.nodes > 1:
-        message = f"{launcher} with pdsh starts its ranks over ssh, outside the container"
-        hint = f"remove ssh: pdsh; srun then starts {launcher} in the container on every node"
-        return [look.diagnose_job("J216", message, "launcher", "ssh", hint=hint)]
-    return [
-        *_unknown_gpus(look, asked),
-        *registry_login.check_login(look, asked),
-        *check_site_runtime(look, asked),
-    ]
-
-
-def _unknown_gpus(look: Inputs, asked: Container) -> list[Diagnostic]:
-    """Part of a node's GPUs under docker, on a cluster whose Slurm does not assign GPUs."""
-    there, wanted = look.cluster.nodes.gpus_per_node, look.job.gpus_per_node
-    part = wanted is not None and 0 < wanted < there
-    if asked.runtime != "docker" or look.cluster.gpu_request != "none" or not part:
-        return []
-    message = (
-        f"docker on {wanted} of {there} GPUs of a node, but Slurm assigns no GPUs on this cluster"
-    )
-    hint = f"docker would use all of them; set gpus_per_node: {there}, or use another runtime"
-    return [look.diagnose_job("J216", message, "gpus_per_node", hint=hint)]
-
-
-def _asked(look: Inputs) -> tuple[Container | None, Place]:
+def find_container(look: Inputs) -> tuple[Container | None, Place]:
+    """The container of the job, else that of the cluster; None if neither has one."""
     if look.job.container is not None:
         return look.job.container, look.cite_job("container")
     return look.cluster.defaults.container, look.cite_cluster("defaults", "container")

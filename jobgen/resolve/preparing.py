@@ -10,7 +10,7 @@ from jobgen.model.decision import SelfEvident, Setting
 from jobgen.model.part_plans import Mount, PreparePlan
 from jobgen.model.plan import Part, Shape
 from jobgen.named_tuple import NamedTuple
-from jobgen.resolve.container_command import choose_container, list_outside
+from jobgen.resolve.container_command import find_container, list_outside
 from jobgen.resolve.inputs import Inputs
 from jobgen.resolve.packing import place_step
 from jobgen.resolve.start import Lines
@@ -49,7 +49,7 @@ def _cite(look: Inputs, key: str, lines: tuple[str, ...]) -> tuple[Setting, ...]
 def check_scopes(look: Inputs) -> Iterator[Diagnostic]:
     """Scopes that the job does not have."""
     scopes = look.job.setup_scopes
-    if scopes.outside and choose_container(look) is None:
+    if scopes.outside and find_container(look)[0] is None:
         message = "setup.outside runs outside the container, but the job has no container"
         hint = "move its lines to setup.node, or set container"
         yield look.diagnose_job("J216", message, _SETUP, "outside", hint=hint)
@@ -61,7 +61,7 @@ def check_scopes(look: Inputs) -> Iterator[Diagnostic]:
 
 def plan_prepare(look: Inputs, shape: Shape) -> PreparePlan | None:
     """What runs once on each node before the program; None if nothing does."""
-    container = choose_container(look)
+    container, _ = find_container(look)
     inside = container is not None and container.runtime in BY_SRUN
     outside = list_outside(look) if inside else ()
     staged = look.job.stage
