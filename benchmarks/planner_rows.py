@@ -48,13 +48,34 @@ class Row(NamedTuple):
     interconnect: bool
     """Whether what joins the GPUs is known."""
     missing: str = ""
-    """Why there is no setup."""
+    """Why its memory is not scored."""
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """What kinds of training it is: what is trained, of which model, on how many GPUs."""
+        if self.setup is None:
+            return ()
+        adapters, experts = self.setup.adapters, self.setup.model.sizes.experts
+        trained = "full"
+        if adapters is not None:
+            trained = "QLoRA" if adapters.bits == 4 else "LoRA"
+        gpus = "one GPU" if self.setup.mesh.world == 1 else "several GPUs"
+        return (trained, gpus) if experts is None else (trained, "MoE", gpus)
+
+
+_NEEDED = ("layers", "hidden", "seq")
+"""Columns without which there is no setup."""
+_SCORED = {"mbs": "micro-batch", "optimizer": "optimizer"}
+"""Columns without which its memory is not scored."""
 
 
 def row(said: Mapping[str, str]) -> Row:
     """One line of the file."""
-    gaps = [name for name in ("layers", "hidden", "seq") if not _number(said[name])]
+    gaps = [name for name in _NEEDED if not _number(said[name])]
     setup = None if gaps else _setup(said)
+    gaps += [name for column, name in _SCORED.items() if not said[column].strip()]
+    if "micro-batch" in gaps and _LOCAL_BATCH.search(said["notes"]):
+        gaps.remove("micro-batch")
     machine = _machine(said)
     return Row(
         said["id"],
@@ -224,6 +245,8 @@ def _offload(words: str) -> Offloaded:
     return Offloaded(optimizer=True, params=not only, to=to)
 
 
+_LOCAL_BATCH = re.compile(r"local batch (\d+) split")
+"""What a rank has in a step, where each micro-batch is one sample."""
 _ALPACA = 1304
 """Tokens of Alpaca's longest sample, as litgpt's tables say."""
 
@@ -235,7 +258,7 @@ def _length(said: Mapping[str, str]) -> int:
 
 def _batch(said: Mapping[str, str], data: int, pp: int) -> tuple[int, int]:
     """Samples of a micro-batch, and how many make a step."""
-    local = re.search(r"local batch (\d+) split", said["notes"])
+    local = _LOCAL_BATCH.search(said["notes"])
     if local:
         return 1, int(local[1])
     micro = _int(said["mbs"], 1)
@@ -306,17 +329,21 @@ def _interconnect(said: Mapping[str, str]) -> bool:
     return count == 1 or bool(said["intra"] or said["inter"])
 
 
+_EACH = re.compile(r"per micro-?batch|each micro-?batch|s/it of a micro-?batch", re.IGNORECASE)
+
+
 def _seconds(
     said: Mapping[str, str], setup: Setup | None, machine: ClusterHardware
 ) -> float | None:
     """Seconds of a step of a known batch: as printed, from tokens and their rate, or from MFU.
 
-    None where more FLOPs would be done than the GPU can: what was timed was no whole step.
+    Seconds of one micro-batch are recognised by words, or because a whole step in them would need
+    more FLOPs than the GPU can do. None where even a micro-batch would: no training was timed.
     """
     batch = said["mbs"] or "local batch" in said["notes"]
     if setup is None or not batch or not (said["gas"] or said["gbs"] or "batch" in said["notes"]):
         return None
-    mesh = setup.mesh
+    mesh, steps = setup.mesh, setup.batch.accumulation
     rate, mfu = _number(said["tok_s_gpu"]), _number(said["mfu_pct"])
     work = count_flops(setup) * setup.batch.total * setup.seq / mesh.world
     found = _number(said["step_s"])
@@ -324,4 +351,9 @@ def _seconds(
         found = setup.batch.total * setup.seq / rate / mesh.world
     elif not found and mfu:
         found = work / machine.peak / mfu * 100
-    return found if found and work / found < max(machine.peak, machine.fast8) else None
+    if not found:
+        return None
+    least = work / max(machine.peak, machine.fast8)
+    if _EACH.search(said["notes"]) or found <= least < found * steps:
+        found *= steps
+    return found if found > least else None

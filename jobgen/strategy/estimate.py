@@ -67,6 +67,11 @@ class GpuMemory(NamedTuple):
         size = sum(c.bytes for c in self.components if c.name not in left_out[metric])
         return max(size, self.peak_allocated) if metric == "allocated" else size
 
+    def get_interval(self, metric: Metric) -> tuple[float, float]:
+        """The values of this metric between which nine in ten published runs lie. Bytes."""
+        size = self.get_peak(metric)
+        return size * self.low / self.nvidia_smi, size * self.high / self.nvidia_smi
+
     @property
     def nvidia_smi(self) -> float:
         """Everything."""
