@@ -166,25 +166,23 @@ def _recompute(said: Mapping[str, str]) -> str:
 
 
 def _loss(said: Mapping[str, str], framework: str) -> str:
-    if re.search(r"chunked", said["notes"]):
-        return "chunked"
-    if framework == "litgpt":
-        return "chunked"  # chunked_cross_entropy, 128 tokens at once
-    if "gptq" in said["trainable"]:
-        return "narrow"  # GPTQ's models compute in fp16, without autocast
-    if (
-        re.search(r"^(pure bf16|bf16-true)", said["precision"])
-        and "fp32 logits" not in said["notes"]
-    ):
-        return "narrow"
-    if re.search(r"fused (linear )?(ce|cross)|liger", said["notes"], re.IGNORECASE):
-        return "fused"
-    # torchtitan compiles its loss since 2025
-    year = re.search(r"20(2\d)", said["source"])
-    recent = year is not None and int(year[1]) >= 25
-    return (
-        "compiled" if framework == "torchtitan" and said["compile"] == "1" and recent else "plain"
-    )
+    """How logits become the loss. litgpt's takes 128 tokens at once; GPTQ's models compute in fp16,
+    without autocast; Megatron's works in place; torchtitan compiles its since 2025."""
+    notes = said["notes"]
+    pure = re.search(r"^(pure bf16|bf16-true)", said["precision"]) and "fp32 logits" not in notes
+    compiled = framework == "torchtitan" and said["compile"] == "1" and _is_recent(said)
+    kinds = {
+        "chunked": framework == "litgpt" or "chunked" in notes,
+        "fused": bool(re.search(r"fused (linear )?(ce|cross)|liger|unsloth", notes, re.IGNORECASE)),
+        "narrow": "gptq" in said["trainable"] or bool(pure),
+        "in-place": framework in {"megatron", "megatron-deepspeed"},
+        "compiled": compiled,
+    }
+    return next((kind for kind, holds in kinds.items() if holds), "plain")
+
+
+_PREPARED = re.compile(r"axolotl|/trl|\bSFT|/peft|kbit", re.IGNORECASE)
+"""Sources whose quantized models peft prepares."""
 
 
 def _adapters(said: Mapping[str, str]) -> Adapters | None:
@@ -195,7 +193,16 @@ def _adapters(said: Mapping[str, str]) -> Adapters | None:
     targets = next((names for found, names in TARGETS if re.search(found, words)), ())
     whole = ("embedding", "head") if "emb" in words else ()
     bits = 4 if "QLoRA" in words else 8 if "int8" in said["precision"] else 16
-    return Adapters(int(rank[1]) if rank else 8, targets, bits, whole, fused="gptq" not in words)
+    prepared = bits == 4 and _PREPARED.search(said["source"] + said["notes"]) is not None
+    prepared = prepared and not re.search(r"FSDP|ZeRO-?3", said["strategy"], re.IGNORECASE)
+    return Adapters(
+        int(rank[1]) if rank else 8,
+        targets,
+        bits,
+        whole,
+        prepared=prepared,
+        fused="gptq" not in words,
+    )
 
 
 def _setup(said: Mapping[str, str]) -> Setup:
@@ -230,9 +237,37 @@ def _setup(said: Mapping[str, str]) -> Setup:
         chunks=max(1, _int(said["vpp"], 1)) if pp > 1 else 1,
         adapters=_adapters(said),
         step_in_backward="in bwd" in said["optimizer"],
+        reentrant=framework == "transformers" and not _is_recent(said),
+        unsynced=framework == "transformers",
+        reduce_bucket=_bucket(said, strategy, framework),
+        step_copies=1 if _is_recent(said) else 2,
+        lazy_modules=not _is_old(said),
         keeps_full_copy=framework == "litgpt" and (shard > 1 or "QLoRA" in said["trainable"]),
         world_per_node=min(8, _int(said["n_gpus"], 1)),
     )
+
+
+_OLD = re.compile(r"bigscience|april2021|SC21|blog pytorch-fsdp", re.IGNORECASE)
+"""Sources of before 2023, whose torch was older than 1.13."""
+
+
+def _is_old(said: Mapping[str, str]) -> bool:
+    return _OLD.search(said["source"]) is not None
+
+
+def _is_recent(said: Mapping[str, str]) -> bool:
+    """Whether a source has the year 2025 or a later one in its name."""
+    year = re.search(r"20(2\d)", said["source"])
+    return year is not None and int(year[1]) >= 25
+
+
+def _bucket(said: Mapping[str, str], strategy: str, framework: str) -> int:
+    """Elements of DeepSpeed's bucket: 2e8 in transformers' configuration for ZeRO-2, and a matrix
+    of the model in that for ZeRO-3 (tests/deepspeed), which published fine-tuning starts from;
+    elsewhere DeepSpeed's default."""
+    if framework != "deepspeed":
+        return 500_000_000
+    return _int(said["hidden"], 0) ** 2 if strategy == "zero3" else 200_000_000
 
 
 def _offload(words: str) -> Offloaded:

@@ -18,6 +18,8 @@ from jobgen.strategy.spec import TRAITS, Offloaded
 CONTEXT = 0.5 * GIB
 """Of a process that has run a kernel, with lazy loading (0.47 GiB seen on an A100:
 stas00/ml-engineering, debug/nvidia-debug.md)."""
+EAGER_CONTEXT = 1573 / 1024 * GIB
+"""The same where all kernels are loaded at once, as torch before 1.13 does."""
 COMMUNICATOR = 24 * 3.5 * (524_288 + 4_915_200 + 4_194_304)
 """Of one NCCL communicator on nodes of eight GPUs: 24 channels, a ring's and a tree's connections
 in each, and a buffer for each of three protocols (NCCL, src/init.cc ``computeBuffSizes`` and
@@ -37,7 +39,8 @@ longer one, so that about a second set of them is held."""
 def compute_context(setup: Setup) -> float:
     """CUDA and NCCL on one GPU."""
     count = count_communicators(setup)
-    return CONTEXT + (KERNELS if count else 0.0) + COMMUNICATOR * count
+    cuda = CONTEXT if setup.lazy_modules else EAGER_CONTEXT
+    return cuda + (KERNELS if count else 0.0) + COMMUNICATOR * count
 
 
 def count_communicators(setup: Setup) -> int:
