@@ -49,11 +49,8 @@ def score(rows: Sequence[Row]) -> dict[str, Any]:
             "leave_one_out": scores.leave_one_out(held),
         },
         "coverage_pct": scores.measure_coverage(held),
-        "coverage_left_out_pct": scores.cover_left_out(held, scores.fit_interval),
-        "intervals": {
-            metric: [round(each, 3) for each in scores.fit_interval(members)]
-            for metric, members in scores.group(held, lambda one: one.metric).items()
-        },
+        "coverage_left_out_pct": scores.cover_left_out(held),
+        "intervals": scores.list_intervals(held),
         "fits": scores.score_fits(rows),
         "step": {**scores.summarize(timed), "per_source": scores.by_source(timed)},
         "not_scored": {one.id: one.missing for one in rows if one.missing},

@@ -26,6 +26,7 @@ from jobgen.strategy.memory.recipes import get_recipe
 from jobgen.strategy.setup import Adapters, Recipe, Setup
 from jobgen.strategy.shapes.architecture import Architecture
 from jobgen.strategy.shapes.count import build_model
+from jobgen.strategy.shapes.table import find_model, suggest_models
 from jobgen.strategy.spec import Batch, Mesh, Offloaded
 from jobgen.strategy.speed.compute import count_flops
 
@@ -119,7 +120,23 @@ def _metric(said: Mapping[str, str]) -> Metric:
     return next((name for found, name in _METRICS if re.search(found, words)), "nvidia-smi")
 
 
+_ALIKE = 0.02
+"""By how much the parameters of a model may differ from those of the catalogue's."""
+
+
 def _shape(said: Mapping[str, str]) -> Architecture:
+    """The model of the catalogue with this name and these sizes, or what the sizes alone say."""
+    plain, params = _plain_shape(said), _number(said["params"])
+    for name in (said["model"], *suggest_models(said["model"])):
+        known = find_model(name)
+        if known is None or (known.layers, known.hidden) != (plain.layers, plain.hidden):
+            continue
+        if params and abs(build_model(known).count / params - 1) < _ALIKE:
+            return known._replace(name=plain.name, vocab=plain.vocab, fused_qkv=plain.fused_qkv)
+    return plain
+
+
+def _plain_shape(said: Mapping[str, str]) -> Architecture:
     hidden = _int(said["hidden"], 0)
     heads = _int(said["heads"], hidden // 128)
     gated = said["gated"] == "1"
@@ -174,7 +191,8 @@ def _loss(said: Mapping[str, str], framework: str) -> str:
     kinds = {
         "chunked": framework == "litgpt" or "chunked" in notes,
         "fused": bool(re.search(r"fused (linear )?(ce|cross)|liger|unsloth", notes, re.IGNORECASE)),
-        "narrow": "gptq" in said["trainable"] or bool(pure),
+        # nanotron's has an fp32 copy, and a shifted one that becomes its gradient: as many bytes
+        "narrow": "gptq" in said["trainable"] or bool(pure) or framework == "nanotron",
         "in-place": framework in {"megatron", "megatron-deepspeed"},
         "compiled": compiled,
     }

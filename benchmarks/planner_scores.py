@@ -164,17 +164,38 @@ def fit_interval(scored: Sequence[Scored], part: float = COVERED) -> tuple[float
     return take_quantile(ratios, (1 - part) / 2), take_quantile(ratios, (1 + part) / 2)
 
 
-def cover_left_out(
-    scored: Sequence[Scored], fit: Callable[[Sequence[Scored]], tuple[float, float]]
-) -> float | None:
+ENOUGH = 20
+"""Rows from which a metric has widths of its own."""
+
+
+def find_alike(row: Row, others: Sequence[Scored]) -> Sequence[Scored]:
+    """The rows that the interval of this one comes from: of its metric where there are enough, and
+    without a pipeline where it has none."""
+    assert row.setup is not None
+    staged = row.setup.mesh.pp > 1
+    plain = [one for one in others if one.row.setup and (staged or one.row.setup.mesh.pp == 1)]
+    same = [one for one in plain if one.row.metric == row.metric]
+    return same if len(same) > ENOUGH else plain
+
+
+def cover_left_out(scored: Sequence[Scored]) -> float | None:
     """Per cent of the rows inside of intervals whose widths come from all sources but their own."""
     held = 0
     for source in by_source(scored):
         others = [one for one in scored if one.row.source != source]
-        for metric, members in group(
-            [one for one in scored if one.row.source == source], lambda row: row.metric
-        ).items():
-            alike = [one for one in others if one.row.metric == metric] or others
-            low, high = fit(alike)
-            held += sum(low <= one.ratio <= high for one in members)
+        for one in scored:
+            if one.row.source == source:
+                low, high = fit_interval(find_alike(one.row, others))
+                held += low <= one.ratio <= high
     return round(100 * held / len(scored), 1) if scored else None
+
+
+def list_intervals(scored: Sequence[Scored]) -> dict[str, list[float]]:
+    """Metric, and whether there is a pipeline → the widths that these rows give."""
+    found = {}
+    for one in scored:
+        staged = one.row.setup is not None and one.row.setup.mesh.pp > 1
+        name = f"{one.row.metric}, pipeline" if staged else one.row.metric
+        if name not in found:
+            found[name] = [round(each, 3) for each in fit_interval(find_alike(one.row, scored))]
+    return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from jobgen.named_tuple import NamedTuple
-from jobgen.strategy.estimate import INTERVALS, Component, GpuMemory, Moment
+from jobgen.strategy.estimate import Component, GpuMemory, Moment, choose_interval
 from jobgen.strategy.memory.activations import Kept, compute_kept
 from jobgen.strategy.memory.memory_states import (
     GpuStates,
@@ -68,7 +68,8 @@ def estimate(setup: Setup) -> GpuMemory:
         for name, size in sizes.items()
     )
     whole = sum(sizes.values())
-    low, high = INTERVALS["nvidia-smi"]
+    staged = setup.mesh.pp > 1
+    low, high = choose_interval("nvidia-smi", staged=staged)
     beside = compute_node_memory(setup)
     return GpuMemory(
         components,
@@ -81,6 +82,7 @@ def estimate(setup: Setup) -> GpuMemory:
         compute_checkpoint(setup),
         tuple(_doubts(setup)),
         max(parts.allocated for _, parts in moments),
+        staged,
     )
 
 
