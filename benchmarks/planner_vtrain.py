@@ -24,10 +24,10 @@ def is_vtrain(names: Iterable[str]) -> bool:
 
 
 def read_vtrain(lines: Iterable[Mapping[str, str]]) -> list[Row]:
-    """Its rows. vTrain's config/validation/single says what the table does not: an A100, activation
-    checkpointing, 150 GB/s between GPUs, no gradient buckets; its src/model says what a layer is
-    (Megatron's, with scores of attention in memory), and its default vocabulary."""
-    gpu = gpus()["A100-SXM4-40GB"]
+    """Its rows. vTrain's config/validation/single says what the table does not: A100, activation
+    checkpointing, no gradient buckets, and 800 Gb/s between nodes, as those with 80 GB have. Its
+    src/model says what a layer is: Megatron's, with scores of attention in memory."""
+    gpu = gpus()["A100-SXM4-80GB"]
     machine = ClusterHardware(
         gpu=gpu.name,
         memory=gpu.memory_mib * MIB,
@@ -35,7 +35,7 @@ def read_vtrain(lines: Iterable[Mapping[str, str]]) -> list[Row]:
         bandwidth=gpu.memory_gbs * 1e9,
         link=300e9,
         network=12.5e9,
-        fabric="efa",
+        fabric="infiniband",
     )
     return [_read_row(f"v{number:04}", line, machine) for number, line in enumerate(lines, 1)]
 

@@ -89,6 +89,8 @@ class Setup(NamedTuple):
     """How logits become the loss: eagerly in fp32, eagerly in 16 bits, in fp32 in their own memory
     as Megatron's, in one compiled kernel, chunk by chunk, or together with the output layer, so
     that no logits are kept."""
+    fused_norms: bool = False
+    """RMSNorm and rotation are one kernel each, as with flash-attn's or Liger's."""
     reentrant: bool = False
     """Checkpointing is torch's reentrant kind, transformers' default before release 5."""
     unsynced: bool = False
