@@ -76,8 +76,8 @@ class GpuMemory(NamedTuple):
     peak_allocated: float = 0.0
     """The most that torch allocates. It may be at another moment than the components'; what pools
     of other streams keep is reserved and not allocated."""
-    staged: bool = False
-    """Whether there is a pipeline."""
+    pipeline_rank: int | None = None
+    """The pipeline rank of that GPU; None without a pipeline."""
 
     def get_peak(self, metric: Metric) -> float:
         """The largest value of this metric in the whole run: each may have its peak at another
@@ -92,7 +92,7 @@ class GpuMemory(NamedTuple):
         """The values of this metric between which nine in ten published runs lie. Bytes."""
         if metric == "nvidia-smi":
             return self.low, self.high
-        low, high = choose_interval(metric, staged=self.staged)
+        low, high = choose_interval(metric, staged=self.pipeline_rank is not None)
         return self.get_peak(metric) * low, self.get_peak(metric) * high
 
     @property

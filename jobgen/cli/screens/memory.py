@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from jobgen.cli.layout import clip, fold, format_size, measure
 from jobgen.cli.output import Ink, defuse
 from jobgen.cli.screens.stack import choose_letters, choose_style, divide_cells, draw_bar
+from jobgen.strategy.choice.assumptions import list_assumptions
 from jobgen.strategy.choice.offer import Advice, StrategyOption
 from jobgen.strategy.estimate import (
     GIB,
@@ -159,6 +160,7 @@ def _sentences(option: StrategyOption, advice: Advice, ink: Ink) -> list[str]:
         format_expected(memory, advice.limit),
         *_shrinking(option),
         *_beside(memory, advice.machine),
+        *_describe_assumptions(option),
         *([format_speed(option.step, advice.machine)] if option.step and can_run(option) else []),
         *(f"not modelled: {doubt}" for doubt in memory.doubts),
     ]
@@ -176,8 +178,14 @@ def format_expected(memory: GpuMemory, limit: float) -> str:
     )
     return (
         f"expected {', '.join(amounts)}; needs {to_gib(memory.needed)} of {to_gib(limit)} GiB; "
-        f"peak during {_MOMENTS[memory.moment]}"
+        f"peak during {_MOMENTS[memory.moment]}{_name_rank(memory)}"
     )
+
+
+def _name_rank(memory: GpuMemory) -> str:
+    """Which GPU is meant, where the stages of a pipeline differ."""
+    rank = memory.pipeline_rank
+    return "" if rank is None else f" on pipeline rank {rank}"
 
 
 def format_interval(memory: GpuMemory, metric: Metric) -> str:
@@ -198,6 +206,20 @@ def format_verdict(option: StrategyOption, limit: float) -> str:
         why = "; ".join(words for words in (over, option.note) if words)
         return f"does not fit: {why or 'no reason was given'}"
     return f"{option.verdict}: {memory.describe_room(limit)}"
+
+
+def _describe_assumptions(option: StrategyOption) -> list[str]:
+    """What the program decides and the planner assumes, each with the GiB of its alternative."""
+    words = [
+        f"{each.assumed} ({each.alternative} {format_change(each.change)})"
+        for each in list_assumptions(option.setup)
+    ]
+    return [f"assumed, with GiB of the alternative: {'; '.join(words)}"] if words else []
+
+
+def format_change(amount: float) -> str:
+    """``+1.9``, ``-13.9``: GiB more or less."""
+    return f"{'+' if amount > 0 else '-'}{to_gib(abs(amount))}"
 
 
 def _shrinking(option: StrategyOption) -> list[str]:

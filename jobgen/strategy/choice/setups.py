@@ -125,13 +125,18 @@ def assume_length(ask: Ask) -> int:
     return min(SEQ, ask.model.sizes.most or SEQ)
 
 
+_GUESSED = ("optimizer", "loss", "compiled")
+"""Keys whose default is a guess of what the program does."""
+
+
 def _list_assumed(train: Train, ask: Ask) -> Iterator[str]:
-    if "optimizer" not in ask.written:
-        yield "optimizer"
+    yield from (key for key in _GUESSED if key not in ask.written)
     if train.seq_len is None:
         yield "seq_len"
     if train.micro_batch is None and train.global_batch is None:
         yield "micro_batch"
+    if train.gradient_accumulation is None and train.global_batch is None:
+        yield "gradient_accumulation"
 
 
 def choose_recipe(strategy: Strategy, train: Train) -> Recipe:

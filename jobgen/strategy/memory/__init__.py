@@ -58,7 +58,7 @@ class Parts(NamedTuple):
 def estimate(setup: Setup) -> GpuMemory:
     """The memory of the GPU that holds most, at its peak. Bytes."""
     moments = _list_moments(setup)
-    peak = _find_largest(setup, moments)[1]
+    stage, peak = _find_largest(setup, moments)
     beyond = {"cache": _cache(setup, peak), "context": compute_context(setup)}
     sizes = {**dict(zip(Parts._fields[1:-1], peak[1:-1], strict=True)), **beyond}
     # SHARD_GRAD_OP's parameters are sharded too: what it keeps gathered is counted by itself
@@ -82,8 +82,12 @@ def estimate(setup: Setup) -> GpuMemory:
         compute_checkpoint(setup),
         tuple(_doubts(setup)),
         max(parts.allocated for _, parts in moments),
-        staged,
+        _number_rank(setup, stage) if staged else None,
     )
+
+
+def _number_rank(setup: Setup, stage: PipelineStage) -> int:
+    return 0 if stage.first else setup.mesh.pp - 1
 
 
 _LABELS = {
