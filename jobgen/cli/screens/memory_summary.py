@@ -67,14 +67,11 @@ _WORDS = {"no": "does not fit"}
 
 
 def _describe_verdict(option: StrategyOption, limit: float) -> str:
-    """What torch allocates, and what is needed of what there is; then what is free, or why it does
-    not fit."""
+    """What torch allocates of what there is; then what is free, or why it does not fit."""
     memory = option.memory
     interval = format_interval(memory, "allocated")
-    amount = (
-        f"{to_gib(memory.get_peak('allocated'))} GiB allocated ({interval}), "
-        f"needs {to_gib(memory.needed)} of {to_gib(limit)}"
-    )
+    allocated = to_gib(memory.get_peak("allocated"))
+    amount = f"{allocated} GiB allocated ({interval}) of {to_gib(limit)}"
     if option.verdict in {"no", "unknown"}:
         why = option.note or "; ".join(memory.doubts)
         return f"{amount}; {why}" if why else amount
