@@ -16,7 +16,7 @@ from jobgen.strategy.estimate import choose_interval
 
 ROOT = Path(__file__).parents[3]
 ROWS = ROOT / "tests" / "facts" / "planner_measurements.csv"
-MEDIAN, P90, OF_A_SOURCE = 6, 14.5, 12
+MEDIAN, P90, OF_A_SOURCE = 5, 13, 12
 """Per cent. Published runs of the same configuration differ by 8 to 15 themselves."""
 MANY = 10
 """Rows from which a source counts by itself."""
@@ -72,7 +72,7 @@ def test_the_score_does_not_hang_on_one_source() -> None:
     for source, rest in score().leave_one_out(scored).items():
         own = sum(one.row.source == source for one in scored)
         assert rest["rows"] + own == len(scored)
-        assert rest["median_pct"] <= MEDIAN, source
+        assert rest["median_pct"] <= 1.2 * MEDIAN, source
 
 
 def test_what_died_is_never_said_to_fit_and_what_ran_nearly_always() -> None:
