@@ -73,6 +73,8 @@ _SCORED = {"mbs": "micro-batch", "optimizer": "optimizer"}
 def row(said: Mapping[str, str]) -> Row:
     """One line of the file."""
     gaps = [name for name in _NEEDED if not _number(said[name])]
+    if not gaps and not _adds_up(said):
+        gaps = ["sizes that add up to its parameters"]  # experts, or an encoder beside the decoder
     setup = None if gaps else _setup(said)
     gaps += [name for column, name in _SCORED.items() if not said[column].strip()]
     if "micro-batch" in gaps and _LOCAL_BATCH.search(said["notes"]):
@@ -120,6 +122,13 @@ def _metric(said: Mapping[str, str]) -> Metric:
     return next((name for found, name in _METRICS if re.search(found, words)), "nvidia-smi")
 
 
+def _adds_up(said: Mapping[str, str]) -> bool:
+    params = _number(said["params"])
+    return not params or abs(build_model(_shape(said)).count / params - 1) < _CLOSE
+
+
+_CLOSE = 0.3
+"""By how much the parameters of a model may differ from what its sizes come to."""
 _ALIKE = 0.02
 """By how much the parameters of a model may differ from those of the catalogue's."""
 
@@ -185,12 +194,12 @@ def _recompute(said: Mapping[str, str]) -> str:
 def _loss(said: Mapping[str, str], framework: str) -> str:
     """How logits become the loss. litgpt's takes 128 tokens at once; GPTQ's models compute in fp16,
     without autocast; Megatron's works in place; torchtitan compiles its since 2025."""
-    notes = said["notes"]
+    notes, words = said["notes"], said["notes"] + said["source"]
     pure = re.search(r"^(pure bf16|bf16-true)", said["precision"]) and "fp32 logits" not in notes
     compiled = framework == "torchtitan" and said["compile"] == "1" and _is_recent(said)
     kinds = {
         "chunked": framework == "litgpt" or "chunked" in notes,
-        "fused": bool(re.search(r"fused (linear )?(ce|cross)|liger|unsloth", notes, re.IGNORECASE)),
+        "fused": bool(re.search(r"fused (linear )?(ce|cross)|liger|unsloth", words, re.IGNORECASE)),
         # nanotron's has an fp32 copy, and a shifted one that becomes its gradient: as many bytes
         "narrow": "gptq" in said["trainable"] or bool(pure) or framework == "nanotron",
         "in-place": framework in {"megatron", "megatron-deepspeed"},
