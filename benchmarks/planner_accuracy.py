@@ -63,8 +63,15 @@ def main() -> None:
     parser.add_argument("--rows", type=Path, required=True, metavar="FILE.csv")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("-v", "--verbose", action="store_true", help="every row")
+    parser.add_argument("--measured", action="store_true", help="the rows for jobgen/data")
     args = parser.parse_args()
     rows = read_rows(args.rows)
+    if args.measured:
+        measured = scores.list_measured(scores.score_memory(rows))
+        writer = csv.DictWriter(sys.stdout, measured[0].keys(), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(measured)
+        return
     if args.verbose:
         scored = [*scores.score_memory(rows), *scores.score_steps(rows)]
         for one in sorted(scored, key=lambda one: one.row.source):

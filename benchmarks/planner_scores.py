@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from planner_rows import Row
 
+from jobgen.strategy.choice.nearest import count_divided, name_trained
 from jobgen.strategy.estimate import GIB
 from jobgen.strategy.memory import estimate
 from jobgen.strategy.speed.step_time import compute_step
@@ -198,4 +199,29 @@ def list_intervals(scored: Sequence[Scored]) -> dict[str, list[float]]:
         name = f"{one.row.metric}, pipeline" if staged else one.row.metric
         if name not in found:
             found[name] = [round(each, 3) for each in fit_interval(find_alike(one.row, scored))]
+    return found
+
+
+def list_measured(scored: Sequence[Scored]) -> list[dict[str, str]]:
+    """The rows as jobgen/data/measured_runs.csv has them, which the planner names beside its
+    estimates: ``planner_accuracy.py --measured``."""
+    found = []
+    for one in scored:
+        row, setup = one.row, one.row.setup
+        assert setup is not None
+        cells = {
+            "model": setup.model.sizes.name,
+            "params": setup.model.count,
+            "strategy": setup.strategy,
+            "trained": name_trained(setup),
+            "gpus": setup.mesh.world,
+            "shards": count_divided(setup),
+            "seq": setup.seq,
+            "micro": setup.batch.micro,
+            "recompute": setup.recompute,
+            "metric": row.metric,
+            "gib": row.gib,
+            "source": row.source.replace("https://github.com/", ""),
+        }
+        found.append({name: str(value) for name, value in cells.items()})
     return found

@@ -8,6 +8,7 @@ from jobgen.cli.layout import clip, fold, format_size, measure
 from jobgen.cli.output import Ink, defuse
 from jobgen.cli.screens.stack import choose_letters, choose_style, divide_cells, draw_bar
 from jobgen.strategy.choice.assumptions import list_assumptions
+from jobgen.strategy.choice.nearest import find_nearest
 from jobgen.strategy.choice.offer import Advice, StrategyOption
 from jobgen.strategy.estimate import (
     GIB,
@@ -19,6 +20,8 @@ from jobgen.strategy.estimate import (
     Verdict,
 )
 from jobgen.strategy.setup import Setup
+from jobgen.strategy.spec import TRAITS
+from jobgen.wording import count
 
 WORDS: dict[Verdict, str] = {"fits": "yes", "tight": "tight", "no": "no", "unknown": "?"}
 """A verdict in a column."""
@@ -161,6 +164,7 @@ def _sentences(option: StrategyOption, advice: Advice, ink: Ink) -> list[str]:
         *_shrinking(option),
         *_beside(memory, advice.machine),
         *_describe_assumptions(option),
+        *_describe_nearest(option),
         *([format_speed(option.step, advice.machine)] if option.step and can_run(option) else []),
         *(f"not modelled: {doubt}" for doubt in memory.doubts),
     ]
@@ -215,6 +219,19 @@ def _describe_assumptions(option: StrategyOption) -> list[str]:
         for each in list_assumptions(option.setup)
     ]
     return [f"assumed, with GiB of the alternative: {'; '.join(words)}"] if words else []
+
+
+def _describe_nearest(option: StrategyOption) -> list[str]:
+    """The published run that is most like this one, with what was measured."""
+    run = find_nearest(option.setup)
+    if run is None:
+        return []
+    trained = "" if run.trained == "full" else f" {run.trained}"
+    recomputed = "" if run.recompute == "none" else f", {run.recompute} checkpointing"
+    gpus = f"{count(run.gpus, 'GPU')}, seq {run.seq}, micro-batch {run.micro}{recomputed}"
+    measured = f"{run.gib:.1f} GiB {_METRICS[run.metric]}"
+    how = f"{run.model}{trained}, {TRAITS[run.strategy].title}, {gpus}"
+    return [f"nearest published run: {how}: {measured} ({run.source})"]
 
 
 def format_change(amount: float) -> str:

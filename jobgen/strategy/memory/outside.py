@@ -30,8 +30,8 @@ debug/nvidia-debug.md, without the context and one communicator)."""
 CACHE = 0.1
 """What the allocator reserves above what is allocated at the peak, where sizes repeat from step to
 step: the ends of its blocks of 2 and 20 MiB (torch, c10/cuda/CUDACachingAllocator.cpp). Logs that
-print both show 3 to 10 %, and runs that report nvidia-smi and what is allocated have a ratio of 1.15
-on one GPU and 1.25 on several in the median: beside CUDA and NCCL, that is the upper end."""
+print both show 3 to 10 %, and runs that report nvidia-smi and what is allocated have a ratio of
+1.15 on one GPU and 1.25 on several in the median: beside CUDA and NCCL, that is the upper end."""
 LOOSE = 1.0
 """The same of activations and logits whose lengths vary: the blocks of a short batch do not fit a
 longer one, so that about a second set of them is held."""
