@@ -228,6 +228,8 @@ def _adapters(said: Mapping[str, str]) -> Adapters | None:
         bits,
         whole,
         prepared=prepared,
+        # NeMo's and Megatron-Bridge's adapters have no dropout unless one is asked for
+        dropout="NVIDIA-NeMo" not in said["source"],
         fused="gptq" not in words,
     )
 
