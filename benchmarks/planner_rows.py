@@ -26,6 +26,7 @@ from jobgen.strategy.memory.recipes import get_recipe
 from jobgen.strategy.setup import Adapters, Recipe, Setup
 from jobgen.strategy.shapes.architecture import Architecture
 from jobgen.strategy.shapes.count import build_model
+from jobgen.strategy.shapes.table import find_model, suggest_models
 from jobgen.strategy.spec import Batch, Mesh, Offloaded
 from jobgen.strategy.speed.compute import count_flops
 
@@ -48,13 +49,36 @@ class Row(NamedTuple):
     interconnect: bool
     """Whether what joins the GPUs is known."""
     missing: str = ""
-    """Why there is no setup."""
+    """Why its memory is not scored."""
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """What kinds of training it is: what is trained, of which model, on how many GPUs."""
+        if self.setup is None:
+            return ()
+        adapters, experts = self.setup.adapters, self.setup.model.sizes.experts
+        trained = "full"
+        if adapters is not None:
+            trained = "QLoRA" if adapters.bits == 4 else "LoRA"
+        gpus = "one GPU" if self.setup.mesh.world == 1 else "several GPUs"
+        return (trained, gpus) if experts is None else (trained, "MoE", gpus)
+
+
+_NEEDED = ("layers", "hidden", "seq")
+"""Columns without which there is no setup."""
+_SCORED = {"mbs": "micro-batch", "optimizer": "optimizer"}
+"""Columns without which its memory is not scored."""
 
 
 def row(said: Mapping[str, str]) -> Row:
     """One line of the file."""
-    gaps = [name for name in ("layers", "hidden", "seq") if not _number(said[name])]
+    gaps = [name for name in _NEEDED if not _number(said[name])]
+    if not gaps and not _adds_up(said):
+        gaps = ["sizes that add up to its parameters"]  # experts, or an encoder beside the decoder
     setup = None if gaps else _setup(said)
+    gaps += [name for column, name in _SCORED.items() if not said[column].strip()]
+    if "micro-batch" in gaps and _LOCAL_BATCH.search(said["notes"]):
+        gaps.remove("micro-batch")
     machine = _machine(said)
     return Row(
         said["id"],
@@ -98,7 +122,30 @@ def _metric(said: Mapping[str, str]) -> Metric:
     return next((name for found, name in _METRICS if re.search(found, words)), "nvidia-smi")
 
 
+def _adds_up(said: Mapping[str, str]) -> bool:
+    params = _number(said["params"])
+    return not params or abs(build_model(_shape(said)).count / params - 1) < _CLOSE
+
+
+_CLOSE = 0.3
+"""By how much the parameters of a model may differ from what its sizes come to."""
+_ALIKE = 0.02
+"""By how much the parameters of a model may differ from those of the catalogue's."""
+
+
 def _shape(said: Mapping[str, str]) -> Architecture:
+    """The model of the catalogue with this name and these sizes, or what the sizes alone say."""
+    plain, params = _plain_shape(said), _number(said["params"])
+    for name in (said["model"], *suggest_models(said["model"])):
+        known = find_model(name)
+        if known is None or (known.layers, known.hidden) != (plain.layers, plain.hidden):
+            continue
+        if params and abs(build_model(known).count / params - 1) < _ALIKE:
+            return known._replace(name=plain.name, vocab=plain.vocab, fused_qkv=plain.fused_qkv)
+    return plain
+
+
+def _plain_shape(said: Mapping[str, str]) -> Architecture:
     hidden = _int(said["hidden"], 0)
     heads = _int(said["heads"], hidden // 128)
     gated = said["gated"] == "1"
@@ -145,25 +192,24 @@ def _recompute(said: Mapping[str, str]) -> str:
 
 
 def _loss(said: Mapping[str, str], framework: str) -> str:
-    if re.search(r"chunked", said["notes"]):
-        return "chunked"
-    if framework == "litgpt":
-        return "chunked"  # chunked_cross_entropy, 128 tokens at once
-    if "gptq" in said["trainable"]:
-        return "narrow"  # GPTQ's models compute in fp16, without autocast
-    if (
-        re.search(r"^(pure bf16|bf16-true)", said["precision"])
-        and "fp32 logits" not in said["notes"]
-    ):
-        return "narrow"
-    if re.search(r"fused (linear )?(ce|cross)|liger", said["notes"], re.IGNORECASE):
-        return "fused"
-    # torchtitan compiles its loss since 2025
-    year = re.search(r"20(2\d)", said["source"])
-    recent = year is not None and int(year[1]) >= 25
-    return (
-        "compiled" if framework == "torchtitan" and said["compile"] == "1" and recent else "plain"
-    )
+    """How logits become the loss. litgpt's takes 128 tokens at once; GPTQ's models compute in fp16,
+    without autocast; Megatron's works in place; torchtitan compiles its since 2025."""
+    notes, words = said["notes"], said["notes"] + said["source"]
+    pure = re.search(r"^(pure bf16|bf16-true)", said["precision"]) and "fp32 logits" not in notes
+    compiled = framework == "torchtitan" and said["compile"] == "1" and _is_recent(said)
+    kinds = {
+        "chunked": framework == "litgpt" or "chunked" in notes,
+        "fused": bool(re.search(r"fused (linear )?(ce|cross)|liger|unsloth", words, re.IGNORECASE)),
+        # nanotron's has an fp32 copy, and a shifted one that becomes its gradient: as many bytes
+        "narrow": "gptq" in said["trainable"] or bool(pure) or framework == "nanotron",
+        "in-place": framework in {"megatron", "megatron-deepspeed"},
+        "compiled": compiled,
+    }
+    return next((kind for kind, holds in kinds.items() if holds), "plain")
+
+
+_PREPARED = re.compile(r"axolotl|/trl|\bSFT|/peft|kbit", re.IGNORECASE)
+"""Sources whose quantized models peft prepares."""
 
 
 def _adapters(said: Mapping[str, str]) -> Adapters | None:
@@ -174,7 +220,18 @@ def _adapters(said: Mapping[str, str]) -> Adapters | None:
     targets = next((names for found, names in TARGETS if re.search(found, words)), ())
     whole = ("embedding", "head") if "emb" in words else ()
     bits = 4 if "QLoRA" in words else 8 if "int8" in said["precision"] else 16
-    return Adapters(int(rank[1]) if rank else 8, targets, bits, whole, fused="gptq" not in words)
+    prepared = bits == 4 and _PREPARED.search(said["source"] + said["notes"]) is not None
+    prepared = prepared and not re.search(r"FSDP|ZeRO-?3", said["strategy"], re.IGNORECASE)
+    return Adapters(
+        int(rank[1]) if rank else 8,
+        targets,
+        bits,
+        whole,
+        prepared=prepared,
+        # NeMo's and Megatron-Bridge's adapters have no dropout unless one is asked for
+        dropout="NVIDIA-NeMo" not in said["source"],
+        fused="gptq" not in words,
+    )
 
 
 def _setup(said: Mapping[str, str]) -> Setup:
@@ -209,9 +266,39 @@ def _setup(said: Mapping[str, str]) -> Setup:
         chunks=max(1, _int(said["vpp"], 1)) if pp > 1 else 1,
         adapters=_adapters(said),
         step_in_backward="in bwd" in said["optimizer"],
+        # the first Qwen's own code takes both from flash-attn
+        fused_norms="QwenLM/Qwen " in said["source"],
+        reentrant=framework == "transformers" and not _is_recent(said),
+        unsynced=framework == "transformers",
+        reduce_bucket=_bucket(said, strategy, framework),
+        step_copies=1 if _is_recent(said) else 2,
+        lazy_modules=not _is_old(said),
         keeps_full_copy=framework == "litgpt" and (shard > 1 or "QLoRA" in said["trainable"]),
         world_per_node=min(8, _int(said["n_gpus"], 1)),
     )
+
+
+_OLD = re.compile(r"bigscience|april2021|SC21|blog pytorch-fsdp", re.IGNORECASE)
+"""Sources of before 2023, whose torch was older than 1.13."""
+
+
+def _is_old(said: Mapping[str, str]) -> bool:
+    return _OLD.search(said["source"]) is not None
+
+
+def _is_recent(said: Mapping[str, str]) -> bool:
+    """Whether a source has the year 2025 or a later one in its name."""
+    year = re.search(r"20(2\d)", said["source"])
+    return year is not None and int(year[1]) >= 25
+
+
+def _bucket(said: Mapping[str, str], strategy: str, framework: str) -> int:
+    """Elements of DeepSpeed's bucket: 2e8 in transformers' configuration for ZeRO-2, and a matrix
+    of the model in that for ZeRO-3 (tests/deepspeed), which published fine-tuning starts from;
+    elsewhere DeepSpeed's default."""
+    if framework != "deepspeed":
+        return 500_000_000
+    return _int(said["hidden"], 0) ** 2 if strategy == "zero3" else 200_000_000
 
 
 def _offload(words: str) -> Offloaded:
@@ -224,6 +311,8 @@ def _offload(words: str) -> Offloaded:
     return Offloaded(optimizer=True, params=not only, to=to)
 
 
+_LOCAL_BATCH = re.compile(r"local batch (\d+) split")
+"""What a rank has in a step, where each micro-batch is one sample."""
 _ALPACA = 1304
 """Tokens of Alpaca's longest sample, as litgpt's tables say."""
 
@@ -235,7 +324,7 @@ def _length(said: Mapping[str, str]) -> int:
 
 def _batch(said: Mapping[str, str], data: int, pp: int) -> tuple[int, int]:
     """Samples of a micro-batch, and how many make a step."""
-    local = re.search(r"local batch (\d+) split", said["notes"])
+    local = _LOCAL_BATCH.search(said["notes"])
     if local:
         return 1, int(local[1])
     micro = _int(said["mbs"], 1)
@@ -306,17 +395,21 @@ def _interconnect(said: Mapping[str, str]) -> bool:
     return count == 1 or bool(said["intra"] or said["inter"])
 
 
+_EACH = re.compile(r"per micro-?batch|each micro-?batch|s/it of a micro-?batch", re.IGNORECASE)
+
+
 def _seconds(
     said: Mapping[str, str], setup: Setup | None, machine: ClusterHardware
 ) -> float | None:
     """Seconds of a step of a known batch: as printed, from tokens and their rate, or from MFU.
 
-    None where more FLOPs would be done than the GPU can: what was timed was no whole step.
+    Seconds of one micro-batch are recognised by words, or because a whole step in them would need
+    more FLOPs than the GPU can do. None where even a micro-batch would: no training was timed.
     """
     batch = said["mbs"] or "local batch" in said["notes"]
     if setup is None or not batch or not (said["gas"] or said["gbs"] or "batch" in said["notes"]):
         return None
-    mesh = setup.mesh
+    mesh, steps = setup.mesh, setup.batch.accumulation
     rate, mfu = _number(said["tok_s_gpu"]), _number(said["mfu_pct"])
     work = count_flops(setup) * setup.batch.total * setup.seq / mesh.world
     found = _number(said["step_s"])
@@ -324,4 +417,9 @@ def _seconds(
         found = setup.batch.total * setup.seq / rate / mesh.world
     elif not found and mfu:
         found = work / machine.peak / mfu * 100
-    return found if found and work / found < max(machine.peak, machine.fast8) else None
+    if not found:
+        return None
+    least = work / max(machine.peak, machine.fast8)
+    if _EACH.search(said["notes"]) or found <= least < found * steps:
+        found *= steps
+    return found if found > least else None

@@ -145,5 +145,5 @@ def _read_sets(command: str) -> list[str]:
 def _join(text: str, estimate: Estimate | None) -> str:
     if estimate is None or not estimate.limit:
         return text
-    memory = f"{estimate.total / _GIB:.1f} of {estimate.limit / _GIB:.1f} GiB"
+    memory = f"{estimate.needed / _GIB:.1f} of {estimate.limit / _GIB:.1f} GiB"
     return "; ".join(part for part in (text, f"planner: {memory}") if part)

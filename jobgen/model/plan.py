@@ -157,6 +157,8 @@ class Estimate(NamedTuple):
     verdict: Literal["fits", "tight", "no", "unknown"]
     note: str = ""
     """How much room it leaves, or why it does not fit."""
+    needed: float = 0.0
+    """Below this, memory runs out: ``total`` without the cache that the allocator gives back."""
 
 
 class Plan(NamedTuple):

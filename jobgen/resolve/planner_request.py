@@ -116,7 +116,7 @@ def choose_strategy(
         raise Invalid(look.diagnose_job("J250", message, "train", "strategy", hint=hint))
     rung, found = best
     estimate = _summarize(found, request.ask)
-    need = f"{estimate.total / _GIB:.1f} of {estimate.limit / _GIB:.1f} GiB"
+    need = f"{estimate.needed / _GIB:.1f} of {estimate.limit / _GIB:.1f} GiB"
     said = {"fits": "simplest strategy that fits", "tight": "simplest strategy that is tight"}
     why = f"auto: {said.get(found.verdict, 'nothing fits; this one needs least')}, {need} per GPU"
     return ResolvedTrain(rung.train, why, estimate)
@@ -203,12 +203,13 @@ def _summarize(found: StrategyOption, ask: Ask) -> Estimate:
         ask.machine.memory,
         found.verdict,
         found.note,
+        memory.needed,
     )
 
 
 def check_memory(look: Inputs, estimate: Estimate) -> PlanCheck:
     """Whether what was decided fits."""
-    need, limit = estimate.total / _GIB, estimate.limit / _GIB
+    need, limit = estimate.needed / _GIB, estimate.limit / _GIB
     shown = f"{need:.0f}" if need >= 100 else f"{need:.1f}"
     message = f"needs about {shown} GiB of the GPU's {limit:.1f} GiB"
     if estimate.verdict == "fits":
@@ -217,7 +218,7 @@ def check_memory(look: Inputs, estimate: Estimate) -> PlanCheck:
     if estimate.verdict == "tight":
         message = f"tight: {message}; {estimate.note}"
         return PlanCheck("warn", message, UNFIT, "see what uses the memory", place)
-    if estimate.total <= estimate.limit:
+    if estimate.needed <= estimate.limit:
         message = f"{estimate.note}; {message}"
     return PlanCheck("fail", f"does not fit: {message}", UNFIT, "see what would help", place)
 

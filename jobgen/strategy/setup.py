@@ -8,6 +8,7 @@ from jobgen.named_tuple import NamedTuple
 from jobgen.strategy.shapes.architecture import Kind, Model, Tensor
 from jobgen.strategy.spec import Batch, Mesh, Offloaded
 
+Loss = Literal["plain", "narrow", "in-place", "compiled", "chunked", "fused"]
 LINEAR: tuple[Kind, ...] = ("attention", "mlp", "expert", "shared")
 """Kinds of tensors that are linear layers inside of a layer."""
 
@@ -51,6 +52,9 @@ class Adapters(NamedTuple):
     """Each adapter's input is kept once more, with the mask of what was dropped."""
     width: int = 4
     """Bytes of an adapter's element: peft keeps adapters in fp32 (``autocast_adapter_dtype``)."""
+    prepared: bool = False
+    """What is not quantized is made fp32, and with it the stream between layers: peft's
+    ``prepare_model_for_kbit_training``, which trl calls."""
     fused: bool = True
     """One kernel makes frozen weights 16 bits wide, as bitsandbytes has it; where not, single
     operations do, as in AutoGPTQ."""
@@ -81,15 +85,27 @@ class Setup(NamedTuple):
     flash: bool = True
     """Attention without the matrix of scores in memory."""
     compiled: bool = False
-    loss: Literal["plain", "narrow", "compiled", "chunked", "fused"] = "plain"
-    """How logits become the loss: eagerly in fp32, eagerly in 16 bits, in one compiled kernel,
-    chunk by chunk, or together with the output layer, so that no logits are kept."""
+    loss: Loss = "plain"
+    """How logits become the loss: eagerly in fp32, eagerly in 16 bits, in fp32 in their own memory
+    as Megatron's, in one compiled kernel, chunk by chunk, or together with the output layer, so
+    that no logits are kept."""
+    fused_norms: bool = False
+    """RMSNorm and rotation are one kernel each, as with flash-attn's or Liger's."""
+    reentrant: bool = False
+    """Checkpointing is torch's reentrant kind, transformers' default before release 5."""
+    unsynced: bool = False
+    """FSDP reduces gradients with the last micro-batch only (``no_sync``): until then they are
+    whole on every rank."""
+    reduce_bucket: int = 500_000_000
+    """Elements of DeepSpeed's reduce_bucket_size; the default of runtime/zero/config.py."""
     persistent_grads: bool = False
     """Gradients keep their memory between steps, as Megatron's and DDP's buckets do."""
     copied_grads: bool = False
     """DDP's buckets hold the gradients once more: without ``gradient_as_bucket_view``."""
     fused_step: bool = True
     """The optimizer works in place; where not, it makes a temporary of each parameter's size."""
+    step_copies: int = 1
+    """How many such temporaries there are at once."""
     repeat_kv: bool = False
     """Keys and values are copied to as many heads as queries have."""
     loose: bool = False
@@ -107,6 +123,8 @@ class Setup(NamedTuple):
     keeps_full_copy: bool = False
     """The whole model is on the GPU in 16 bits once: full state dicts of FSDP, or weights that are
     quantized only then."""
+    lazy_modules: bool = True
+    """CUDA loads a kernel when it is first used: since torch 1.13 with CUDA 11.7."""
     world_per_node: int = 8
     """Ranks of one node."""
     assumed: tuple[str, ...] = ()

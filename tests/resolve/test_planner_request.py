@@ -77,7 +77,7 @@ def test_a_plan_says_whether_it_fits(words: str, status: str) -> None:
 )
 def test_what_does_not_fit_stands_at_the_key_that_decides_it(train: str, line: int) -> None:
     (check,) = [one for one in plan(job(train=train)).checks if one.status == "fail"]
-    assert check.message == "does not fit: needs about 1401 GiB of the GPU's 79.2 GiB"
+    assert check.message == "does not fit: needs about 1355 GiB of the GPU's 79.2 GiB"
     assert check.place is not None
     assert (check.place.line, check.place.col > 1) == (line, True)
 
@@ -94,7 +94,7 @@ def test_the_plan_carries_the_estimate_that_it_was_checked_by(strategy: str) -> 
     assert made.estimate is not None
     assert made.estimate.verdict == "fits"
     assert made.estimate.allocated < made.estimate.reserved < made.estimate.total
-    assert _need(made) == round(made.estimate.total / 2**30, 1)
+    assert _need(made) == round(made.estimate.needed / 2**30, 1)
 
 
 def test_what_the_program_keeps_changes_what_fits() -> None:

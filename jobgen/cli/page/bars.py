@@ -81,7 +81,7 @@ def _judge(option: StrategyOption, advice: Advice) -> str:
     """A verdict that is short enough to stand above a bar."""
     if option.verdict == "unknown":
         return "unknown"
-    free = (advice.limit - option.memory.nvidia_smi) / advice.limit if advice.limit > 0 else 0.0
+    free = (advice.limit - option.memory.needed) / advice.limit if advice.limit > 0 else 0.0
     if option.verdict == "no":
         return f"{format_percent(-free)} over the limit" if free < 0 else "does not fit"
     return f"{option.verdict}, {format_percent(free)} free"

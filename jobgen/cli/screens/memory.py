@@ -7,9 +7,21 @@ from collections.abc import Sequence
 from jobgen.cli.layout import clip, fold, format_size, measure
 from jobgen.cli.output import Ink, defuse
 from jobgen.cli.screens.stack import choose_letters, choose_style, divide_cells, draw_bar
+from jobgen.strategy.choice.assumptions import list_assumptions
+from jobgen.strategy.choice.nearest import find_nearest
 from jobgen.strategy.choice.offer import Advice, StrategyOption
-from jobgen.strategy.estimate import GIB, ClusterHardware, Component, GpuMemory, StepTime, Verdict
+from jobgen.strategy.estimate import (
+    GIB,
+    ClusterHardware,
+    Component,
+    GpuMemory,
+    Metric,
+    StepTime,
+    Verdict,
+)
 from jobgen.strategy.setup import Setup
+from jobgen.strategy.spec import TRAITS
+from jobgen.wording import count
 
 WORDS: dict[Verdict, str] = {"fits": "yes", "tight": "tight", "no": "no", "unknown": "?"}
 """A verdict in a column."""
@@ -19,6 +31,13 @@ _MOMENTS = {
     "backward": "the backward pass",
     "step": "the optimizer step",
     "load": "model loading",
+}
+
+
+_METRICS: dict[Metric, str] = {
+    "allocated": "allocated",
+    "reserved": "reserved",
+    "nvidia-smi": "in nvidia-smi",
 }
 
 
@@ -144,6 +163,8 @@ def _sentences(option: StrategyOption, advice: Advice, ink: Ink) -> list[str]:
         format_expected(memory, advice.limit),
         *_shrinking(option),
         *_beside(memory, advice.machine),
+        *_describe_assumptions(option),
+        *_describe_nearest(option),
         *([format_speed(option.step, advice.machine)] if option.step and can_run(option) else []),
         *(f"not modelled: {doubt}" for doubt in memory.doubts),
     ]
@@ -154,31 +175,68 @@ def _sentences(option: StrategyOption, advice: Advice, ink: Ink) -> list[str]:
 
 
 def format_expected(memory: GpuMemory, limit: float) -> str:
-    """The peak in each metric, with the interval of the one that the limit is about."""
-    low, high = to_gib(memory.low), to_gib(memory.high)
-    shown, most = to_gib(memory.nvidia_smi), to_gib(limit)
-    reserved, allocated = (to_gib(memory.get_peak(key)) for key in ("reserved", "allocated"))
-    return (
-        f"expected {shown} GiB ({low}\u2013{high}) of {most} in nvidia-smi; "
-        f"torch: {reserved} reserved, {allocated} allocated; "
-        f"peak during {_MOMENTS[memory.moment]}"
+    """The peak in each metric with its interval, what torch allocates first: it decides."""
+    amounts = (
+        f"{to_gib(memory.get_peak(metric))} ({format_interval(memory, metric)}) {word}"
+        for metric, word in _METRICS.items()
     )
+    return (
+        f"expected {', '.join(amounts)}; needs {to_gib(memory.needed)} of {to_gib(limit)} GiB; "
+        f"peak during {_MOMENTS[memory.moment]}{_name_rank(memory)}"
+    )
+
+
+def _name_rank(memory: GpuMemory) -> str:
+    """Which GPU is meant, where the stages of a pipeline differ."""
+    rank = memory.pipeline_rank
+    return "" if rank is None else f" on pipeline rank {rank}"
+
+
+def format_interval(memory: GpuMemory, metric: Metric) -> str:
+    """``27.8-35.8``: GiB between which nine in ten published runs lie."""
+    low, high = memory.get_interval(metric)
+    return f"{to_gib(low)}\u2013{to_gib(high)}"
 
 
 def format_verdict(option: StrategyOption, limit: float) -> str:
     """Whether it fits and by how much, or why nobody can say."""
     memory = option.memory
-    free = limit - memory.nvidia_smi
+    free = limit - memory.needed
     if option.verdict == "unknown":
         return f"unknown: {option.note or '; '.join(memory.doubts) or 'no reason was given'}"
     if option.verdict == "no":
         part = format_percent(-free / limit) if limit > 0 else "?"
         over = f"{to_gib(-free)} GiB over the limit ({part})" if free < 0 else ""
-        if free >= 0 and memory.high > limit:
-            over = f"the estimate reaches {to_gib(memory.high)} GiB"
         why = "; ".join(words for words in (over, option.note) if words)
         return f"does not fit: {why or 'no reason was given'}"
     return f"{option.verdict}: {memory.describe_room(limit)}"
+
+
+def _describe_assumptions(option: StrategyOption) -> list[str]:
+    """What the program decides and the planner assumes, each with the GiB of its alternative."""
+    words = [
+        f"{each.assumed} ({each.alternative} {format_change(each.change)})"
+        for each in list_assumptions(option.setup)
+    ]
+    return [f"assumed, with GiB of the alternative: {'; '.join(words)}"] if words else []
+
+
+def _describe_nearest(option: StrategyOption) -> list[str]:
+    """The published run that is most like this one, with what was measured."""
+    run = find_nearest(option.setup)
+    if run is None:
+        return []
+    trained = "" if run.trained == "full" else f" {run.trained}"
+    recomputed = "" if run.recompute == "none" else f", {run.recompute} checkpointing"
+    gpus = f"{count(run.gpus, 'GPU')}, seq {run.seq}, micro-batch {run.micro}{recomputed}"
+    measured = f"{run.gib:.1f} GiB {_METRICS[run.metric]}"
+    how = f"{run.model}{trained}, {TRAITS[run.strategy].title}, {gpus}"
+    return [f"nearest published run: {how}: {measured} ({run.source})"]
+
+
+def format_change(amount: float) -> str:
+    """``+1.9``, ``-13.9``: GiB more or less."""
+    return f"{'+' if amount > 0 else '-'}{to_gib(abs(amount))}"
 
 
 def _shrinking(option: StrategyOption) -> list[str]:

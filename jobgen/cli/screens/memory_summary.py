@@ -12,6 +12,7 @@ from jobgen.cli.screens.memory import (
     compute_mfu,
     draw_components,
     fold_foreign,
+    format_interval,
     format_percent,
     format_setting,
     format_time,
@@ -66,10 +67,11 @@ _WORDS = {"no": "does not fit"}
 
 
 def _describe_verdict(option: StrategyOption, limit: float) -> str:
-    """What is expected of what there is; then what is free, or why it does not fit."""
+    """What torch allocates of what there is; then what is free, or why it does not fit."""
     memory = option.memory
-    interval = f"{to_gib(memory.low)}\u2013{to_gib(memory.high)}"
-    amount = f"{to_gib(memory.nvidia_smi)} GiB expected ({interval}) of {to_gib(limit)}"
+    interval = format_interval(memory, "allocated")
+    allocated = to_gib(memory.get_peak("allocated"))
+    amount = f"{allocated} GiB allocated ({interval}) of {to_gib(limit)}"
     if option.verdict in {"no", "unknown"}:
         why = option.note or "; ".join(memory.doubts)
         return f"{amount}; {why}" if why else amount

@@ -50,7 +50,7 @@ def draw_column(offer: Offer) -> list[str]:
     option = offer.option
     step = option.step if can_run(option) and option.step and option.step.seconds > 0 else None
     gpus = option.setup.mesh.world
-    memory = (f"{to_gib(option.memory.nvidia_smi)} GiB", WORDS[option.verdict])
+    memory = (f"{to_gib(option.memory.needed)} GiB", WORDS[option.verdict])
     cells = [defuse(option.name), str(gpus), *memory]
     if not step:
         return cells + ["-"] * 5

@@ -353,5 +353,5 @@ def _describe_fit(preview: Preview) -> str:
         return ""
     from jobgen.cli.screens.memory import to_gib
 
-    amount = f"{to_gib(option.memory.nvidia_smi)} of {to_gib(advice.limit)} GiB"
+    amount = f"{to_gib(option.memory.needed)} of {to_gib(advice.limit)} GiB"
     return f"memory {option.verdict} ({amount})"

@@ -76,7 +76,7 @@ def _scale(one: Scale) -> tuple[str, ...]:
     option, rates = one.option, ("-", "-")
     if one.rate > 0 and can_run(option):
         rates = (f"{one.rate:,.0f}", format_percent(one.efficiency))
-    memory = (f"{to_gib(option.memory.nvidia_smi)} GiB", WORDS[option.verdict])
+    memory = (f"{to_gib(option.memory.needed)} GiB", WORDS[option.verdict])
     return (str(one.nodes), str(option.setup.mesh.world), *memory, *rates)
 
 

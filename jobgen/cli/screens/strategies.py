@@ -53,7 +53,7 @@ def _cells(option: StrategyOption) -> tuple[str, ...]:
             f"{step.rate:,.0f}",
             format_percent(compute_exposed(step)),
         )
-    memory = f"{to_gib(option.memory.nvidia_smi)} GiB"
+    memory = f"{to_gib(option.memory.needed)} GiB"
     return (defuse(option.name), memory, WORDS[option.verdict], *speed)
 
 

@@ -192,7 +192,7 @@ def _why(
 ) -> Iterator[str]:
     """A sentence for each rung on the way up."""
     for _, found in pairs:
-        need = f"{found.memory.nvidia_smi / GIB:.1f} GiB"
+        need = f"{found.memory.needed / GIB:.1f} GiB"
         if chosen is not None and found.name == chosen.name:
             yield f"{found.title}: {need}, {found.note}; simplest strategy that fits"
             return

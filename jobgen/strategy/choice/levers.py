@@ -153,9 +153,9 @@ def _lever(
     after = compute_step(asked, ask.machine).seconds / asked.batch.total
     return Lever(
         changes,
-        start.memory.nvidia_smi - memory.nvidia_smi,
+        start.memory.needed - memory.needed,
         after / before - 1,
-        memory.nvidia_smi,
+        memory.needed,
         judge_memory(memory, ask),
     )
 

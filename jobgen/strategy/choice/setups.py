@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from jobgen.named_tuple import NamedTuple
 from jobgen.strategy.estimate import ClusterHardware
 from jobgen.strategy.memory.recipes import get_recipe
-from jobgen.strategy.setup import Adapters, Recipe, Setup
+from jobgen.strategy.setup import Adapters, Loss, Recipe, Setup
 from jobgen.strategy.shapes.architecture import Model
 from jobgen.strategy.spec import Batch, ModelSizes, RankLayout, Strategy
 
@@ -49,6 +49,14 @@ _FUSED = ("deepspeed", "megatron", "torchtitan", "hf-trainer")
 """Frameworks whose optimizer is fused unless the job says otherwise."""
 
 
+_UNSYNCED = ("torch", "accelerate", "hf-trainer")
+"""Frameworks that accumulate gradients under FSDP without reducing them: accelerate and
+transformers (``Accelerator.no_sync``), and programs like ``examples/gpt``. torchtitan and Lightning
+reduce those of every micro-batch."""
+_PREPARED = ("accelerate", "hf-trainer")
+"""Frameworks whose programs prepare a quantized model with peft."""
+_BUCKET = 500_000_000
+"""DeepSpeed's reduce_bucket_size by default (runtime/zero/config.py)."""
 _BYTES = {"fp32": 4, "bf16": 2, "fp16": 2}
 _CALLED = {
     "fp32": "fp32",
@@ -80,14 +88,28 @@ def build_setup(strategy: Strategy, ask: Ask, train: Train | None = None) -> Set
         persistent_grads=native or zero or (strategy.trait.family == "ddp" and mesh.data > 1),
         fused_step=framework in _FUSED if strategy.fused is None else strategy.fused,
         keeps_full_copy=strategy.settings.state_dict == "full",
-        loss=train.loss,
+        loss=choose_loss(framework, train.loss),
+        unsynced=framework in _UNSYNCED,
+        reduce_bucket=_choose_bucket(strategy, ask),
         compiled=train.compiled,
         repeat_kv=framework == "torchtitan",
         sequence_parallel=mesh.tp > 1 and framework in {"torchtitan", "megatron"},
-        adapters=_adapters(train),
+        adapters=_adapters(strategy, train),
         world_per_node=ask.world.ranks_per_node,
         assumed=tuple(_list_assumed(train, ask)),
     )
+
+
+def choose_loss(framework: str, loss: Loss) -> Loss:
+    """How the framework computes the loss that the job names: Megatron's plain one is in place."""
+    return "in-place" if framework == "megatron" and loss == "plain" else loss
+
+
+def _choose_bucket(strategy: Strategy, ask: Ask) -> int:
+    """Elements of the bucket that jobgen's DeepSpeed configuration asks for: one weight matrix with
+    ZeRO-3, DeepSpeed's default below."""
+    hidden = ask.sizes.hidden
+    return hidden * hidden if strategy.trait.stage == 3 and hidden else _BUCKET
 
 
 def _copies_grads(strategy: Strategy) -> bool:
@@ -103,13 +125,18 @@ def assume_length(ask: Ask) -> int:
     return min(SEQ, ask.model.sizes.most or SEQ)
 
 
+_GUESSED = ("optimizer", "loss", "compiled")
+"""Keys whose default is a guess of what the program does."""
+
+
 def _list_assumed(train: Train, ask: Ask) -> Iterator[str]:
-    if "optimizer" not in ask.written:
-        yield "optimizer"
+    yield from (key for key in _GUESSED if key not in ask.written)
     if train.seq_len is None:
         yield "seq_len"
     if train.micro_batch is None and train.global_batch is None:
         yield "micro_batch"
+    if train.gradient_accumulation is None and train.global_batch is None:
+        yield "gradient_accumulation"
 
 
 def choose_recipe(strategy: Strategy, train: Train) -> Recipe:
@@ -131,8 +158,11 @@ def choose_recipe(strategy: Strategy, train: Train) -> Recipe:
     return found._replace(name=found.name.replace(name, said, 1) + eight, reduce=width)
 
 
-def _adapters(train: Train) -> Adapters | None:
+def _adapters(strategy: Strategy, train: Train) -> Adapters | None:
+    """The adapters. trl prepares a quantized model, unless it is sharded (``SFTTrainer``)."""
     lora = train.lora
     if lora is None:
         return None
-    return Adapters(lora.rank, lora.targets, lora.bits)
+    whole = strategy.trait.stage < 3 and strategy.name != "fsdp-grad-op"
+    prepared = lora.bits == 4 and strategy.framework in _PREPARED and whole
+    return Adapters(lora.rank, lora.targets, lora.bits, prepared=prepared)

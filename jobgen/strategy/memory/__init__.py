@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from jobgen.named_tuple import NamedTuple
-from jobgen.strategy.estimate import Component, GpuMemory, Moment
+from jobgen.strategy.estimate import Component, GpuMemory, Moment, choose_interval
 from jobgen.strategy.memory.activations import Kept, compute_kept
 from jobgen.strategy.memory.memory_states import (
     GpuStates,
     PipelineStage,
+    count_shards,
+    count_whole_grads,
     divide_states,
     list_stages,
 )
@@ -25,11 +27,6 @@ from jobgen.strategy.spec import TRAITS
 
 __all__ = ["count_in_flight", "estimate", "find_peak"]
 
-ERROR = 0.08
-"""Half of the interval, as a part: what is published for the same setup differs by as much."""
-STAGED = 0.15
-"""The same with a pipeline, whose stages and micro-batches are never quite alike."""
-
 
 class Parts(NamedTuple):
     """Bytes on one GPU at one moment."""
@@ -44,19 +41,26 @@ class Parts(NamedTuple):
     activations: float
     logits: float
     temporary: float
+    idle: float = 0.0
+    """Of all that, what is freed, and lies in the pool of a stream that nothing else takes from."""
 
     @property
     def total(self) -> float:
+        """What torch keeps reserved for tensors."""
+        return sum(self[1:-1])
+
+    @property
+    def allocated(self) -> float:
         """What torch has allocated."""
-        return sum(self[1:])
+        return self.total - self.idle
 
 
 def estimate(setup: Setup) -> GpuMemory:
     """The memory of the GPU that holds most, at its peak. Bytes."""
     moments = _list_moments(setup)
-    peak = _find_largest(setup, moments)[1]
+    stage, peak = _find_largest(setup, moments)
     beyond = {"cache": _cache(setup, peak), "context": compute_context(setup)}
-    sizes = {**dict(zip(Parts._fields[1:], peak[1:], strict=True)), **beyond}
+    sizes = {**dict(zip(Parts._fields[1:-1], peak[1:-1], strict=True)), **beyond}
     # SHARD_GRAD_OP's parameters are sharded too: what it keeps gathered is counted by itself
     shrinks = _SHRINKS[3 if setup.strategy == "fsdp-grad-op" else TRAITS[setup.strategy].stage]
     components = tuple(
@@ -64,20 +68,26 @@ def estimate(setup: Setup) -> GpuMemory:
         for name, size in sizes.items()
     )
     whole = sum(sizes.values())
-    error = STAGED if setup.mesh.pp > 1 else ERROR
+    staged = setup.mesh.pp > 1
+    low, high = choose_interval("nvidia-smi", staged=staged)
     beside = compute_node_memory(setup)
     return GpuMemory(
         components,
         peak.moment,
-        whole * (1 - error),
-        whole * (1 + error),
+        whole * low,
+        whole * high,
         beside.host,
         beside.pinned,
         beside.nvme,
         compute_checkpoint(setup),
         tuple(_doubts(setup)),
-        max(parts.total for _, parts in moments),
+        max(parts.allocated for _, parts in moments),
+        _number_rank(setup, stage) if staged else None,
     )
+
+
+def _number_rank(setup: Setup, stage: PipelineStage) -> int:
+    return 0 if stage.first else setup.mesh.pp - 1
 
 
 _LABELS = {
@@ -115,7 +125,7 @@ def _list_moments(setup: Setup) -> list[tuple[PipelineStage, Parts]]:
 
 
 def _cache(setup: Setup, parts: Parts) -> float:
-    return compute_cache(setup, parts.total, parts.activations, parts.logits)
+    return compute_cache(setup, parts.allocated, parts.activations, parts.logits)
 
 
 _SHRINKS = {
@@ -137,30 +147,36 @@ def _moments(setup: Setup, stage: PipelineStage) -> tuple[Parts, ...]:
     if setup.offload_activations:
         stored = min(stored, 2 * micro.layer)
     logits, last, ending = (micro.logits, micro.last, micro.ending) if stage.last else (0.0,) * 3
-    before = _grads_before(setup, states)
+    before, idle = _grads_before(setup, stage, states)
     rest = states._replace(grads=before)
+    pools = extra.buckets if _has_pools(setup) else 0.0
+    idle += pools
+    ahead = (stored + last, logits, 0.0, idle)
+    returning = extra.forward if extra.returning is None else extra.returning
+    until_end = 2 * stored if _keeps_inputs(setup) else micro.layer * flight
     return (
-        Parts("forward", *rest, extra.forward, extra.buckets, stored + last, logits, 0.0),
+        Parts("forward", *rest, extra.forward, extra.buckets, *ahead),
         Parts(
             "backward",
             *rest,
-            extra.forward if extra.returning is None else extra.returning,
+            returning,
             extra.buckets,
             stored,
             0.0,
             max(micro.working, ending),
+            idle,
         ),
         Parts(
             "backward",
             *states,
             extra.backward,
             extra.buckets,
-            micro.layer * flight,
+            until_end,
             0.0,
             micro.working,
         ),
         # gathered parameters and buckets lie in pools of streams of their own, which stay
-        Parts("step", *states, extra.pool, extra.buckets, 0.0, 0.0, extra.step),
+        Parts("step", *states, extra.pool, extra.buckets, 0.0, 0.0, extra.step, extra.pool + pools),
         *_whole(setup, stage, states),
     )
 
@@ -176,11 +192,15 @@ def _whole(setup: Setup, stage: PipelineStage, states: GpuStates) -> tuple[Parts
 
 def count_in_flight(setup: Setup, stage: PipelineStage) -> float:
     """Micro-batches whose activations the stage holds at once: as many as there are stages behind
-    it, with one-forward-one-backward (arXiv:2104.04473, section 2.2)."""
+    it, with one-forward-one-backward (arXiv:2104.04473, section 2.2). Of v interleaved parts, each
+    a v-th, the last stage has run (v - 1) p before its first backward pass (Megatron-LM,
+    core/pipeline_parallel/schedules.py, ``get_pp_rank_microbatches``)."""
     pp, v = setup.mesh.pp, setup.chunks
-    if pp == 1 or (stage.last and not stage.first):
+    if pp == 1:
         return 1.0
     most = min(pp, setup.batch.accumulation)
+    if stage.last and not stage.first:
+        return ((v - 1) * most + 1) / v
     return most if v == 1 else most * (1 + (pp - 1) / (pp * v))
 
 
@@ -189,16 +209,34 @@ def _ends(setup: Setup, micro: Kept) -> float:
     return micro.input if setup.mesh.pp > 1 else 0.0
 
 
-def _grads_before(setup: Setup, states: GpuStates) -> float:
+def _has_pools(setup: Setup) -> bool:
+    """Whether FSDP reduces in a stream of its own, whose memory no other stream takes."""
+    return TRAITS[setup.strategy].family in {"fsdp", "fsdp2"} and count_shards(setup) > 1
+
+
+def _grads_before(setup: Setup, stage: PipelineStage, states: GpuStates) -> tuple[float, float]:
     """Gradients that exist when the backward pass begins: those of earlier micro-batches, or all
-    where their memory is kept from step to step. FSDP's lie in the pool of a stream of their own.
+    where their memory is kept from step to step. And those that are freed, but lie in the pool of
+    FSDP's stream.
     """
     if setup.step_in_backward:
-        return 0.0
-    sharded = setup.strategy.startswith("fsdp") and setup.mesh.shard > 1
-    if setup.persistent_grads or setup.batch.accumulation > 1 or sharded:
-        return states.grads
-    return 0.0
+        return 0.0, 0.0
+    whole = count_whole_grads(setup, stage)
+    several = setup.batch.accumulation > 1
+    if _has_pools(setup) and (whole or not several):
+        return whole + states.grads, states.grads
+    return (states.grads if setup.persistent_grads or several else 0.0), 0.0
+
+
+def _keeps_inputs(setup: Setup) -> bool:
+    """Whether every checkpointed input stays, with its gradient, until the backward pass ends.
+
+    FSDP1 hooks onto the inputs of a unit that is all frozen, and lets go of them in the end (torch
+    2.13, distributed/fsdp/_runtime_utils.py, ``_register_post_backward_reshard_only_hook``);
+    reentrant checkpointing makes these inputs leaves, which keep their gradients.
+    """
+    frozen = setup.adapters is not None and TRAITS[setup.strategy].family == "fsdp"
+    return frozen and setup.reentrant and setup.recompute == "full"
 
 
 def _doubts(setup: Setup) -> list[str]:

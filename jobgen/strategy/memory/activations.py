@@ -99,11 +99,20 @@ def _gradients(setup: Setup) -> float:
     return inside + get_residual_bytes(setup) * sizes.hidden / get_width_divisor(setup)
 
 
-_LOSS = {"plain": 12.0, "narrow": 8.0, "compiled": 4.0, "chunked": 3.5, "fused": 0.0}
+_LOSS = {
+    "plain": 12.0,
+    "narrow": 8.0,
+    "in-place": 6.0,
+    "compiled": 4.0,
+    "chunked": 3.5,
+    "fused": 0.0,
+}
 """Bytes of one logit at the most.
 
 plain: log_softmax's output, its gradient and the gradient of its input, each fp32.
 narrow: the logits and the same three in 16 bits.
+in-place: the logits, and an fp32 copy that becomes its exponential and its own gradient
+(Megatron-LM, core/tensor_parallel/cross_entropy.py, ``VocabParallelCrossEntropy``).
 compiled: the logits and their gradient in 16 bits.
 chunked: logits in 16 bits, and an eighth of plain (torchtune, modules/loss).
 fused: nothing stays (Liger, ops/fused_linear_cross_entropy.py).

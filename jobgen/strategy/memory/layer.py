@@ -20,7 +20,11 @@ def get_width_divisor(setup: Setup) -> int:
 
 
 def has_autocast(setup: Setup) -> bool:
-    """Under autocast the stream between layers stays in the parameters' type."""
+    """Under autocast the stream between layers stays in the parameters' type, and so it does where
+    what is not quantized was made fp32 (peft, utils/other.py, ``prepare_model_for_kbit_training``).
+    """
+    if setup.adapters is not None and setup.adapters.prepared:
+        return setup.recipe.compute < FP32
     sharded = setup.strategy.startswith("fsdp")
     return setup.recipe.params == FP32 and setup.recipe.compute < FP32 and not sharded
 

@@ -12,11 +12,17 @@ from jobgen.named_tuple import NamedTuple
 from jobgen.strategy.estimate import Component, GpuMemory
 from jobgen.strategy.memory import Parts, count_in_flight, find_peak
 from jobgen.strategy.memory.activations import Kept, compute_kept
-from jobgen.strategy.memory.memory_states import PipelineStage, count_shards, count_trained
+from jobgen.strategy.memory.memory_states import (
+    PipelineStage,
+    count_shards,
+    count_trained,
+    count_whole_grads,
+)
 from jobgen.strategy.memory.outside import (
     CACHE,
     COMMUNICATOR,
     CONTEXT,
+    EAGER_CONTEXT,
     KERNELS,
     count_communicators,
 )
@@ -131,6 +137,9 @@ def _state(what: str, least: int, width: Callable[[Setup], float]) -> Callable[[
         terms = [Term(((width(setup), "B/parameter"), (trained, _counted(setup))), ranks)]
         if what == "parameters" and frozen:
             terms.append(Term(((frozen, "B frozen"),), ranks))
+        whole = count_whole_grads(setup, case.stage) if what == "gradients" else 0.0
+        if whole and case.size > whole:
+            terms.append(Term(((whole, "B not yet reduced (no_sync)"),)))
         rest = case.size - sum(term.bytes for term in terms)
         if not isclose(rest, 0.0, abs_tol=1e-6 * case.size):
             terms.append(Term(((rest, "B of embeddings in wider types"),)))
@@ -230,6 +239,10 @@ def _activations(case: _Case) -> Why:
 _LOSS = {
     "plain": ("log-softmax, its gradient and the logits', in fp32", "torch 2.13, cross_entropy"),
     "narrow": ("logits, log-softmax and two gradients", "torch 2.13, cross_entropy"),
+    "in-place": (
+        "logits, and an fp32 copy that becomes their gradient",
+        "Megatron-LM, core/tensor_parallel/cross_entropy.py",
+    ),
     "compiled": ("logits and their gradient", "torch 2.13, torch.compile"),
     "chunked": ("logits, and an eighth of the loss's temporaries", "torchtune, modules/loss"),
     "fused": ("nothing", "Liger-Kernel, ops/fused_linear_cross_entropy.py"),
@@ -258,7 +271,7 @@ def _temporary(case: _Case) -> Why:
 
 def _context(case: _Case) -> Why:
     count = count_communicators(case.setup)
-    terms = [Term(((CONTEXT, "B of CUDA"),))]
+    terms = [Term(((CONTEXT if case.setup.lazy_modules else EAGER_CONTEXT, "B of CUDA"),))]
     if count:
         terms.append(Term(((KERNELS, "B of NCCL's kernels"),)))
         many = "communicator" if count == 1 else "communicators"
@@ -268,7 +281,7 @@ def _context(case: _Case) -> Why:
 
 
 def _cache(case: _Case) -> Why:
-    terms = [Term(((CACHE, ""), (case.parts.total, "B allocated")))]
+    terms = [Term(((CACHE, ""), (case.parts.allocated, "B allocated")))]
     rest = case.size - terms[0].bytes
     if rest > 1e-6 * case.size:
         terms.append(Term(((rest, "B of partly filled blocks"),)))

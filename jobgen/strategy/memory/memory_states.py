@@ -116,6 +116,21 @@ def divide_states(setup: Setup, stage: PipelineStage) -> GpuStates:
     return _outside(setup, found)
 
 
+def count_whole_grads(setup: Setup, stage: PipelineStage) -> float:
+    """Bytes of gradients that ``no_sync`` leaves whole on every rank from one micro-batch to the
+    next: FSDP1 adds them up in the type that it gathers (torch 2.13, distributed/fsdp,
+    ``_post_backward_hook``), FSDP2 in the type that it reduces (``to_accumulated_grad_if_needed``).
+    """
+    family, recipe = TRAITS[setup.strategy].family, setup.recipe
+    sharded = family in {"fsdp", "fsdp2"} and count_shards(setup) > 1
+    if not (sharded and setup.unsynced and setup.batch.accumulation > 1):
+        return 0.0
+    trained, _ = count_trained(setup, stage)
+    if setup.adapters is not None:
+        return trained * recipe.grads
+    return trained * (recipe.compute if family == "fsdp" else recipe.reduce)
+
+
 def _embedded(setup: Setup, stage: PipelineStage) -> float:
     """Elements of embeddings that this stage has."""
     return setup.model.count_kinds(*_FRONT) / setup.mesh.tp if stage.first else 0.0
@@ -142,7 +157,7 @@ def count_trained(setup: Setup, stage: PipelineStage) -> tuple[float, float]:
     part = stage.inside * setup.mesh.tp / max(1, setup.model.count - setup.model.outside)
     linear = _linear(setup) * part / setup.mesh.tp
     other = stage.params - linear
-    frozen = linear * _frozen(adapters) + other * 2.0
+    frozen = linear * _frozen(adapters) + other * (4.0 if adapters.prepared else 2.0)
     whole = 0.0
     for kind in adapters.trained_fully:
         # a copy is trained, and the frozen one stays (peft, utils/other.py, ModulesToSaveWrapper)

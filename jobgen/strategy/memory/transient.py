@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from jobgen.named_tuple import NamedTuple
-from jobgen.strategy.memory.memory_states import PipelineStage, count_shards, count_trained
+from jobgen.strategy.memory.memory_states import (
+    PipelineStage,
+    count_shards,
+    count_trained,
+    count_whole_grads,
+)
 from jobgen.strategy.setup import Setup
 from jobgen.strategy.spec import TRAITS
 
@@ -27,9 +32,8 @@ class Transient(NamedTuple):
     """While the last layer goes backward, where that is less than while the loss is computed."""
 
 
-_BUCKET = 500_000_000
-"""Elements of DeepSpeed's reduce_bucket_size and allgather_bucket_size by default
-(runtime/zero/config.py)."""
+_GATHER = 500_000_000
+"""Elements of DeepSpeed's allgather_bucket_size by default (runtime/zero/config.py)."""
 _LIVE = 1_000_000_000
 """Elements of max_live_parameters and of sub_group_size by default (the same file)."""
 _UNITS = 2
@@ -65,7 +69,7 @@ def _gathered(setup: Setup, stage: PipelineStage) -> Transient:
     each = recipe.compute if setup.adapters is None else frozen / max(1.0, stage.params)
     if cut == 1 or setup.strategy == "fsdp-no-shard":
         cast = recipe.compute * stage.params if recipe.params > recipe.compute else 0.0
-        return Transient(cast, cast, 0.0, _step(setup, stage.params, 1))
+        return Transient(cast, cast, 0.0, _step(setup, trained, 1))
     stays = setup.strategy == "fsdp-grad-op" or setup.reshard is False or setup.mesh.pp > 1
     units = stage.inside if stays else min(_UNITS * stage.largest, stage.inside)
     if setup.reshard is not True and setup.reshard is not False:
@@ -83,21 +87,23 @@ def _gathered(setup: Setup, stage: PipelineStage) -> Transient:
         pool += recipe.reduce * stage.params
     head = recipe.compute * stage.outside / (1 if setup.model.sizes.tied else 2)
     backward = params + recipe.compute * (stage.largest + stage.outside)
-    at_loss = params + (head if stage.last else 0.0)
+    whole = count_whole_grads(setup, stage) > 0  # the output layer's gradient is among them
+    at_loss = params + (head if stage.last and not whole else 0.0)
     return Transient(at_loss, backward, pool, _step(setup, stage.params, cut), params)
 
 
 def _zero(setup: Setup, stage: PipelineStage) -> Transient:
-    """DeepSpeed's ZeRO, with its default buckets."""
+    """DeepSpeed's ZeRO. It allocates a bucket whole, however little is trained
+    (runtime/zero/stage_1_and_2.py, ``setup_buckets``; stage3.py, "IPG")."""
     recipe, cut = setup.recipe, count_shards(setup)
     trained, _ = count_trained(setup, stage)
     if setup.framework == "megatron":  # a distributed optimizer: buckets are views of gradients
         return Transient(0.0, 0.0, 0.0, _step(setup, trained, cut))
-    bucket = min(_BUCKET, trained) * recipe.reduce
+    bucket = setup.reduce_bucket * recipe.reduce
     if TRAITS[setup.strategy].stage < 3:
         # the partition's gradients are flattened, and widened (stage_1_and_2.py, ``step``)
         fp32 = (recipe.grads + 4.0) * trained / cut if recipe.grads < 4 else 0.0
-        gather = min(_BUCKET, trained) * recipe.compute
+        gather = min(_GATHER, trained) * recipe.compute
         step = max(fp32 + _step(setup, trained, cut), gather)
         return Transient(0.0, 0.0, bucket * (2 if setup.strategy == "zero2" else 1), step)
     live = recipe.compute * min(_LIVE, stage.params)
@@ -112,7 +118,7 @@ def _step(setup: Setup, trained: float, cut: int) -> float:
     (torch/optim/adamw.py, ``_multi_tensor_adamw``); the fused one makes nothing."""
     if setup.fused_step or setup.offload.optimizer or setup.step_in_backward:
         return 0.0
-    return trained / cut * setup.recipe.moments / 2
+    return setup.step_copies * trained / cut * setup.recipe.moments / 2
 
 
 _FAMILIES: dict[str, Callable[[Setup, PipelineStage], Transient]] = {

@@ -11,6 +11,16 @@ from jobgen.strategy.shapes.architecture import Architecture, Tensor
 from jobgen.strategy.spec import Batch, Mesh, Offloaded
 from jobgen.strategy.speed import products, rates
 
+_UNPACK_OPS = 10
+"""More for each quantized matrix that single operations make 16 bits wide: shift, cast, mask and
+one of its zeros; shift, cast and mask of its weights; a copy; difference and product (AutoGPTQ,
+nn_modules/qlinear/qlinear_cuda_old.py)."""
+_MEGATRON_OPS = 36 * 33 // 47
+RANDOM_OPS = 12
+"""More for each layer that Megatron-LM computes again: three states of random numbers, taken twice
+and set twice (core/tensor_parallel/random.py, ``CheckpointFunction``)."""
+_COLLECTIVE_OPS = 5
+"""Of one collective: torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp, ``collective``."""
 _LORA_OPS = 7
 """More for each adapter: dropout, two casts, two products, scaling, a sum."""
 _LOSS_BYTES = {"plain": 32, "narrow": 16}
@@ -31,6 +41,8 @@ class LayerTimes(NamedTuple):
     """Of the forward pass, those with weights."""
     calls: float = 0.0
     """Kernels of the forward pass."""
+    added: float = 0.0
+    """Of the backward pass alone, beside two for each of those."""
 
 
 def count_flops(setup: Setup) -> float:
@@ -99,7 +111,16 @@ def _layer(setup: Setup, machine: ClusterHardware, tensors: tuple[Tensor, ...]) 
         core.forward,
         linear.forward,
         count_kernels(setup, tensors),
+        count_added(setup, tensors),
     )
+
+
+def count_added(setup: Setup, tensors: tuple[Tensor, ...]) -> int:
+    """Kernels that Megatron-LM starts in the backward pass of one layer beside the layer's own: the
+    sum of each gradient and its main one (core/distributed/distributed_data_parallel.py)."""
+    if not setup.framework.startswith("megatron"):
+        return 0
+    return sum(tensor.times for tensor in tensors)
 
 
 def count_kernels(setup: Setup, tensors: tuple[Tensor, ...]) -> int:
@@ -107,17 +128,36 @@ def count_kernels(setup: Setup, tensors: tuple[Tensor, ...]) -> int:
 
     One for each product, three of attention, two sums; a norm is one, an RMSNorm six (to fp32,
     square, mean, root, product, product); rotation ten, five for queries and for keys; an
-    activation one, and one for its gate. Compiled, what stands between products is one.
+    activation one, and one for its gate. Compiled, what stands between products is one. Megatron's
+    layer starts 33 through torch's dispatcher where a Llama's starts 47, which are 36 here.
     """
     sizes = setup.model.sizes
     linear = sum(len(tensor.shape) > 1 for tensor in tensors)
     adapted = sum(products.has_adapter(setup, tensor) for tensor in tensors)
     if setup.compiled:
         return 2 * linear + _LORA_OPS * adapted
-    fused = sizes.layer_norm or setup.framework == "megatron"
+    if setup.framework.startswith("megatron"):
+        # two sums over the ranks of tp, each with an event and a wait before it and after it
+        summed = 2 * _COLLECTIVE_OPS if setup.mesh.tp > 1 else 0
+        return _MEGATRON_OPS + summed + _LORA_OPS * adapted
+    fused = sizes.layer_norm or setup.fused_norms
     norms = sizes.norms * (1 if fused else 6)
-    turned = 0 if sizes.positions else 10
-    return linear + 3 + 2 + norms + turned + 1 + sizes.gated + _LORA_OPS * adapted
+    turned = 2 if setup.fused_norms else 10
+    if sizes.positions:
+        turned = 0
+    unpacked = _UNPACK_OPS * linear if is_unpacked(setup) else 0
+    return linear + 3 + 2 + norms + turned + 1 + sizes.gated + _LORA_OPS * adapted + unpacked
+
+
+def is_unpacked(setup: Setup) -> bool:
+    """Whether single operations make frozen weights 16 bits wide."""
+    adapters = setup.adapters
+    return adapters is not None and adapters.bits < 16 and not adapters.fused
+
+
+_SCORES = {"": (5.0, 5.0), "megatron": (6.5, 10.5)}
+"""Times that scores are written or read, forward and backward: by the products, by softmax, and by
+Megatron-LM's dropout, whose mask is half as wide (core/transformer/dot_product_attention.py)."""
 
 
 def compute_attention(setup: Setup, machine: ClusterHardware) -> products.Both:
@@ -125,7 +165,7 @@ def compute_attention(setup: Setup, machine: ClusterHardware) -> products.Both:
 
     Without regard to a mask 2 s (d_qk + d_v) FLOPs for a token and a head. FlashAttention skips
     the half that the causal mask hides, and does five products backward where others do four
-    (arXiv 2307.08691). Without it, scores are written and read five times between the products.
+    (arXiv 2307.08691). Without it, scores are written and read between the products.
     """
     sizes = setup.model.sizes
     qk, v = get_head_dims(sizes)
@@ -138,8 +178,9 @@ def compute_attention(setup: Setup, machine: ClusterHardware) -> products.Both:
     aligned = all(width * setup.recipe.compute % 16 == 0 for width in (qk, v))
     rate = rates.get_matmul_rate(machine) if aligned else rates.get_vector_rate(machine)
     scores = setup.tokens * setup.seq * heads * setup.recipe.compute
-    traffic = 5 * scores / rates.get_memory_rate(machine)
-    return products.Both(work / rate + traffic, 2 * work / rate + traffic)
+    ahead, back = _SCORES["megatron" if setup.framework.startswith("megatron") else ""]
+    each = scores / rates.get_memory_rate(machine)
+    return products.Both(work / rate + ahead * each, 2 * work / rate + back * each)
 
 
 def count_elementwise(setup: Setup, tensors: tuple[Tensor, ...]) -> float:
@@ -152,7 +193,8 @@ def count_elementwise(setup: Setup, tensors: tuple[Tensor, ...]) -> float:
     """
     sizes, tp, e = setup.model.sizes, setup.mesh.tp, setup.recipe.compute
     fused = setup.compiled or setup.framework == "megatron"
-    norm = 2 * e if fused or sizes.layer_norm else 6 * e + 24
+    whole = fused or setup.fused_norms
+    norm = 2 * e if whole or sizes.layer_norm else 6 * e + 24
     sums = 2 * (2 if fused else 3) * e
     width = float(sizes.hidden * (sizes.norms * norm + sums))
     if setup.sequence_parallel:
@@ -161,7 +203,7 @@ def count_elementwise(setup: Setup, tensors: tuple[Tensor, ...]) -> float:
     width += _ffn(setup, tensors) / tp * (gate if sizes.gated else 2) * e
     if not sizes.positions:
         turned = (sizes.heads + sizes.kv_heads) * sizes.head_dim / tp
-        width += turned * (2 * e if fused else 20)
+        width += turned * (2 * e if whole else 20)
     return width * setup.tokens
 
 

@@ -85,9 +85,11 @@ def _stage(setup: Setup, one: LayerTimes, layers: int, out: LayerTimes | None) -
         calls += out.calls
     host = rates.COMPILED_CALL if setup.compiled else rates.HOST_CALL
     twice = 2 + (setup.recompute == "full")
+    restored = setup.recompute == "full" and setup.framework.startswith("megatron")
+    added = one.added + restored * compute.RANDOM_OPS
     return Passes(
         max(forward, calls * host),
-        max(backward + again, twice * calls * host),
+        max(backward + again, (twice * calls + added * layers) * host),
         attention,
     )
 

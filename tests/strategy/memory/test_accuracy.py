@@ -10,9 +10,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import pytest
+
+from jobgen.strategy.estimate import choose_interval
+
 ROOT = Path(__file__).parents[3]
 ROWS = ROOT / "tests" / "facts" / "planner_measurements.csv"
-MEDIAN, P90, OF_A_SOURCE = 8, 18, 15
+MEDIAN, P90, OF_A_SOURCE = 5, 13, 12
 """Per cent. Published runs of the same configuration differ by 8 to 15 themselves."""
 MANY = 10
 """Rows from which a source counts by itself."""
@@ -36,39 +40,107 @@ def benchmark() -> ModuleType:
     return module
 
 
+def score() -> ModuleType:
+    """Its neighbour, which has the arithmetic."""
+    module: ModuleType = benchmark().scores
+    return module
+
+
 @cache
 def rows() -> list[Any]:
     """All published runs."""
-    with ROWS.open(newline="", encoding="utf-8") as file:
-        return [benchmark().row(line) for line in csv.DictReader(file)]
+    found: list[Any] = benchmark().read_rows(ROWS)
+    return found
 
 
 def test_memory_is_near_what_was_measured() -> None:
-    scored = benchmark().memory(rows())
-    found = benchmark().summary(scored)
+    found = score().summarize(score().score_memory(rows()))
     assert found["rows"] >= 150
     assert found["median_pct"] <= MEDIAN
     assert found["p90_pct"] <= P90
 
 
 def test_no_source_of_many_rows_is_far_off() -> None:
-    sources = benchmark().by_source(benchmark().memory(rows()))
+    sources = score().by_source(score().score_memory(rows()))
     many = {name: found for name, found in sources.items() if found["rows"] >= MANY}
     assert len(many) >= 5
     assert {name for name, found in many.items() if found["median_pct"] > OF_A_SOURCE} == set()
 
 
 def test_the_score_does_not_hang_on_one_source() -> None:
-    scored = benchmark().memory(rows())
-    for source, rest in benchmark().leave_one_out(scored).items():
+    scored = score().score_memory(rows())
+    for source, rest in score().leave_one_out(scored).items():
         own = sum(one.row.source == source for one in scored)
         assert rest["rows"] + own == len(scored)
-        assert rest["median_pct"] <= MEDIAN, source
+        assert rest["median_pct"] <= 1.2 * MEDIAN, source
 
 
 def test_what_died_is_never_said_to_fit_and_what_ran_nearly_always() -> None:
-    found = benchmark().fits(rows())
+    found = score().score_fits(rows())
     assert found["oom_rows"] >= 10
     assert found["oom_called_fits"] == 0
     assert found["ran_rows"] >= 150
     assert found["ran_called_fits_rate"] >= 0.95
+
+
+def read(**changes: str) -> Any:
+    """The first published run with other cells."""
+    with ROWS.open(newline="", encoding="utf-8") as file:
+        line = next(csv.DictReader(file))
+    return benchmark().row({**line, **changes})
+
+
+@pytest.mark.parametrize(
+    ("cells", "missing"), [({"mbs": ""}, "no micro-batch"), ({"optimizer": ""}, "no optimizer")]
+)
+def test_a_row_without_micro_batch_or_optimizer_is_not_scored(
+    cells: dict[str, str], missing: str
+) -> None:
+    assert len(score().score_memory([read()])) == 1
+    assert read(**cells).missing == missing
+    assert score().score_memory([read(**cells)]) == []
+
+
+def test_a_row_of_tier_x_is_not_scored() -> None:
+    assert score().score_memory([read(tier="X")]) == []
+    assert score().score_steps([read(tier="X")]) == []
+
+
+def test_seconds_of_one_micro_batch_are_recognised() -> None:
+    whole = read(mbs="2", gas="8", gbs="", tok_s_gpu="", step_s="24")
+    assert whole.step == 24
+    each = read(mbs="2", gas="8", gbs="", tok_s_gpu="", step_s="3", notes="s per micro-batch")
+    assert each.step == 24
+    # 16,384 tokens of an 8B model eight times are too much for three seconds, but not once
+    too_fast = read(mbs="2", gas="8", gbs="", tok_s_gpu="", step_s="3")
+    assert too_fast.step == 24
+    assert read(mbs="2", gas="8", gbs="", tok_s_gpu="", step_s="0.01").step is None
+
+
+def test_the_json_has_every_score() -> None:
+    found = benchmark().score(rows())
+    assert {"median_pct", "p90_pct", "rows", "by_metric", "by_kind"} <= found["memory"].keys()
+    assert {"oom_called_fits", "ran_called_fits_rate", "by_verdict"} <= found["fits"].keys()
+    assert {"median_pct", "p90_pct"} <= found["step"].keys()
+    assert found["coverage_pct"] is not None
+
+
+def test_nine_in_ten_lie_within_the_interval_also_without_their_own_source() -> None:
+    scored = score().score_memory(rows())
+    assert score().measure_coverage(scored) >= 90
+    assert score().cover_left_out(scored) >= 90
+    for metric, found in score().by_metric(scored).items():
+        assert found["coverage_pct"] >= 90, metric
+
+
+def test_the_widths_of_the_intervals_are_those_of_the_residuals() -> None:
+    for name, (low, high) in score().list_intervals(score().score_memory(rows())).items():
+        metric, _, staged = name.partition(", ")
+        known = choose_interval(metric, staged=bool(staged))
+        assert known == pytest.approx((low, high), abs=0.02), name
+
+
+def test_small_models_that_wait_for_their_host_are_near_what_was_measured() -> None:
+    timed = score().score_steps(benchmark().read_rows(ROWS.with_name("vtrain_single_node.csv")))
+    assert len(timed) == 1440
+    assert score().summarize(timed)["median_pct"] <= 12

@@ -1,0 +1,76 @@
+"""What the planner assumes of a program where only the program knows, and what else it could be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from jobgen.named_tuple import NamedTuple
+from jobgen.strategy.memory import estimate
+from jobgen.strategy.setup import Setup
+from jobgen.strategy.spec import TRAITS
+
+DECISIVE = 0.01
+"""Part of what is needed from which an alternative matters."""
+
+
+class Assumption(NamedTuple):
+    """One assumption, and its alternative."""
+
+    assumed: str
+    alternative: str
+    change: float
+    """Bytes that the alternative needs more; less where negative."""
+
+
+def list_assumptions(setup: Setup) -> list[Assumption]:
+    """Those whose alternative matters, the largest change first. What the job itself says of the
+    program is none."""
+    needed = estimate(setup).needed
+    found = (
+        Assumption(assumed, alternative, estimate(changed).needed - needed)
+        for assumed, alternative, changed in _list_alternatives(setup)
+    )
+    decisive = [each for each in found if abs(each.change) >= DECISIVE * needed]
+    return sorted(decisive, key=lambda each: -abs(each.change))
+
+
+_LOSSES = {
+    "plain": "loss from fp32 logits",
+    "in-place": "Megatron's loss",
+    "compiled": "compiled loss",
+    "chunked": "chunked loss",
+}
+
+
+def _list_alternatives(setup: Setup) -> Iterator[tuple[str, str, Setup]]:
+    """What is assumed, its alternative, and the setup with that."""
+    if setup.loss in _LOSSES and "loss" in setup.assumed:
+        yield _LOSSES[setup.loss], "fused", setup._replace(loss="fused")
+    if not setup.compiled and "compiled" in setup.assumed:
+        yield "layers not compiled", "compiled", setup._replace(compiled=True)
+    yield from _list_accumulation(setup)
+    adapters = setup.adapters
+    if adapters is None:
+        return
+    if TRAITS[setup.strategy].family == "fsdp" and setup.recompute == "full":
+        words = ("reentrant", "non-reentrant")
+        now, other = words if setup.reentrant else words[::-1]
+        yield f"{now} checkpointing", other, setup._replace(reentrant=not setup.reentrant)
+    if adapters.bits == 4:
+        changed = setup._replace(adapters=adapters._replace(prepared=not adapters.prepared))
+        words = ("prepare_model_for_kbit_training", "without it")
+        plain = ("quantized model as loaded", "prepare_model_for_kbit_training")
+        yield *(words if adapters.prepared else plain), changed
+
+
+def _list_accumulation(setup: Setup) -> Iterator[tuple[str, str, Setup]]:
+    """Accumulated gradients, and whether FSDP keeps them whole until they are reduced."""
+    batch = setup.batch
+    if batch.accumulation == 1:
+        if "gradient_accumulation" in setup.assumed:
+            yield "no accumulation", "with it", setup._replace(batch=batch._replace(accumulation=2))
+        return
+    if TRAITS[setup.strategy].family in {"fsdp", "fsdp2"}:
+        words = ("no_sync", "reduced every micro-batch")
+        now, other = words if setup.unsynced else words[::-1]
+        yield now, other, setup._replace(unsynced=not setup.unsynced)

@@ -1,0 +1,65 @@
+"""What the planner assumes of a program, with the memory of the alternative."""
+
+from __future__ import annotations
+
+from jobgen.strategy.choice.assumptions import list_assumptions
+from jobgen.strategy.memory import estimate
+from jobgen.strategy.memory.recipes import RECIPES
+from jobgen.strategy.setup import Adapters, Setup
+from jobgen.strategy.spec import Batch, Mesh
+from tests.strategy.memory.setups import LLAMA, MODELS
+
+PLAIN = Setup(
+    MODELS[0],
+    "fsdp2",
+    Mesh(1, 8),
+    Batch(2, 1, 8),
+    4096,
+    RECIPES["autocast"],
+    unsynced=True,
+    assumed=("loss", "compiled", "gradient_accumulation"),
+)
+
+
+def names(setup: Setup) -> set[str]:
+    """What is assumed."""
+    return {each.assumed for each in list_assumptions(setup)}
+
+
+def test_each_assumption_has_the_change_of_its_alternative() -> None:
+    assert LLAMA.vocab > 1e5
+    found = {each.alternative: each.change for each in list_assumptions(PLAIN)}
+    assert set(found) == {"fused", "compiled", "with it"}
+    fused = estimate(PLAIN._replace(loss="fused")).needed - estimate(PLAIN).needed
+    assert found["fused"] == fused < 0
+    assert found["with it"] > 4 * MODELS[0].count * 0.9  # whole gradients in fp32
+
+
+def test_the_largest_change_stands_first() -> None:
+    changes = [abs(each.change) for each in list_assumptions(PLAIN)]
+    assert changes == sorted(changes, reverse=True)
+
+
+def test_what_the_job_says_is_no_assumption() -> None:
+    assert "loss from fp32 logits" in names(PLAIN)
+    assert "loss from fp32 logits" not in names(PLAIN._replace(assumed=("compiled",)))
+
+
+def test_accumulated_gradients_are_assumed_to_stay_whole_where_they_do() -> None:
+    several = PLAIN._replace(batch=Batch(2, 8, 8))
+    assert "no_sync" in names(several)
+    assert "reduced every micro-batch" in names(several._replace(unsynced=False))
+
+
+def test_checkpointing_and_quantization_are_assumed_of_adapters_only() -> None:
+    lora = PLAIN._replace(
+        strategy="fsdp",
+        recompute="full",
+        loss="fused",
+        adapters=Adapters(8, (), 4),
+        recipe=RECIPES["pure"],
+    )
+    assert names(lora) >= {"non-reentrant checkpointing", "quantized model as loaded"}
+    assert names(lora._replace(adapters=None)).isdisjoint(
+        {"non-reentrant checkpointing", "quantized model as loaded"}
+    )

@@ -1,0 +1,176 @@
+"""What FSDP keeps in the backward pass, and after one of ``no_sync``: a line of JSON for each case.
+
+Ranks are pretended (torch's fake process group): nothing is sent, and what is kept is real.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import warnings
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.distributed.fsdp import (
+    FullyShardedDataParallel,
+    MixedPrecision,
+    MixedPrecisionPolicy,
+    fully_shard,
+)
+from torch.distributed.fsdp.wrap import (
+    _or_policy,
+    lambda_auto_wrap_policy,
+    transformer_auto_wrap_policy,
+)
+from torch.multiprocessing.reductions import StorageWeakRef
+from torch.testing._internal.distributed.fake_pg import FakeStore
+from torch.utils.checkpoint import checkpoint
+
+LAYERS, WIDTH, RANKS = 8, 16, 4
+WORDS = torch.arange(6).view(1, 6)
+inputs: list[StorageWeakRef] = []
+"""Of layers that were computed again."""
+counts: list[int] = []
+
+
+class Counted(torch.autograd.Function):
+    """Nothing, and in the backward pass a count of the inputs that are alive."""
+
+    @staticmethod
+    def forward(_ctx: object, x: Tensor) -> Tensor:
+        """The same values."""
+        return x.clone()
+
+    @staticmethod
+    def backward(_ctx: object, grad: Tensor) -> Tensor:
+        """The same gradient."""
+        counts.append(sum(not ref.expired() for ref in inputs))
+        return grad
+
+
+class Layer(nn.Module):
+    """A linear layer with an adapter."""
+
+    def __init__(self, *, frozen: bool) -> None:
+        super().__init__()
+        self.base = nn.Linear(WIDTH, WIDTH, bias=False)
+        self.down = nn.Linear(WIDTH, 2, bias=False)
+        self.up = nn.Linear(2, WIDTH, bias=False)
+        self.base.requires_grad_(requires_grad=not frozen)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """A residual step."""
+        if torch.is_grad_enabled():
+            inputs.append(StorageWeakRef(x.untyped_storage()))
+        out: Tensor = x + torch.relu(self.base(Counted.apply(x)) + self.up(self.down(x)))
+        return out
+
+
+class Net(nn.Module):
+    """Checkpointed layers between an embedding and an output layer."""
+
+    def __init__(self, *, frozen: bool, reentrant: bool) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(7, WIDTH)
+        self.layers = nn.ModuleList(Layer(frozen=frozen) for _ in range(LAYERS))
+        self.head = nn.Linear(WIDTH, 7)
+        self.reentrant = reentrant
+
+    def forward(self, words: Tensor) -> Tensor:
+        """A loss."""
+        x = self.embed(words)
+        for layer in self.layers:
+            x = checkpoint(layer, x, use_reentrant=self.reentrant)
+        out: Tensor = self.head(x).sum()
+        return out
+
+
+def is_adapter(module: nn.Module) -> bool:
+    """What peft's ``fsdp_auto_wrap_policy`` wraps by itself."""
+    return isinstance(module, nn.Linear) and bool(module.weight.requires_grad)
+
+
+def shard(net: Net, kind: str, *, frozen: bool) -> nn.Module:
+    """The network under FSDP1 or FSDP2."""
+    if kind == "fsdp2":
+        for layer in net.layers:
+            fully_shard(layer)
+        return fully_shard(net)
+    layers = functools.partial(transformer_auto_wrap_policy, transformer_layer_cls={Layer})
+    adapters = functools.partial(lambda_auto_wrap_policy, lambda_fn=is_adapter)
+    policies = [layers, adapters] if frozen else [layers]
+    return FullyShardedDataParallel(
+        net,
+        auto_wrap_policy=functools.partial(_or_policy, policies=policies),
+        use_orig_params=True,
+        device_id=torch.device("cpu"),
+    )
+
+
+def count_alive(kind: str, *, frozen: bool, reentrant: bool) -> int:
+    """The most inputs of recomputed layers that are alive at once."""
+    inputs.clear()
+    counts.clear()
+    net = shard(Net(frozen=frozen, reentrant=reentrant), kind, frozen=frozen)
+    loss = net(WORDS)
+    inputs.clear()
+    loss.backward()
+    return max(counts)
+
+
+def count_whole(kind: str, narrow: torch.dtype | None) -> dict[str, int]:
+    """Bytes of gradients after a micro-batch that is not reduced, and parameters of the model."""
+    plain = Net(frozen=False, reentrant=False)
+    elements = sum(p.numel() for p in plain.parameters())
+    if kind == "fsdp1":
+        precision = MixedPrecision(narrow, torch.float32)
+        sharded: nn.Module = FullyShardedDataParallel(
+            plain,
+            auto_wrap_policy=functools.partial(
+                transformer_auto_wrap_policy, transformer_layer_cls={Layer}
+            ),
+            mixed_precision=precision if narrow else None,
+            device_id=torch.device("cpu"),
+        )
+        with sharded.no_sync():  # type: ignore[operator]
+            sharded(WORDS).backward()
+        grads = [unit._flat_param.grad for unit in FullyShardedDataParallel.fsdp_modules(sharded)]
+        return {"elements": elements, "bytes": sum(g.nbytes for g in grads if g is not None)}
+    policy = MixedPrecisionPolicy(narrow, torch.float32 if narrow else None)
+    for layer in plain.layers:
+        fully_shard(layer, mp_policy=policy)
+    sharded = fully_shard(plain, mp_policy=policy)
+    sharded.set_requires_gradient_sync(requires_gradient_sync=False)
+    sharded(WORDS).backward()
+    held = 0
+    for module in sharded.modules():
+        group = getattr(module, "_get_fsdp_state", lambda: None)()
+        for param in group._fsdp_param_group.fsdp_params if group else ():
+            grad = param.unsharded_accumulated_grad
+            grad = param.unsharded_param.grad if grad is None else grad
+            held += grad.nbytes if grad is not None else 0
+    return {"elements": elements, "bytes": held}
+
+
+def main() -> None:
+    """Every case, with whether parameters are frozen and checkpointing is reentrant."""
+    warnings.simplefilter("ignore")
+    os.environ["TORCH_CPP_LOG_LEVEL"] = "ERROR"
+    dist.init_process_group("fake", rank=0, world_size=RANKS, store=FakeStore())
+    for kind in ("fsdp1", "fsdp2"):
+        for frozen in (True, False):
+            for reentrant in (True, False):
+                alive = count_alive(kind, frozen=frozen, reentrant=reentrant)
+                case = {"kind": kind, "frozen": frozen, "reentrant": reentrant, "alive": alive}
+                print(json.dumps(case), flush=True)
+    for kind in ("fsdp1", "fsdp2"):
+        for narrow in (torch.bfloat16, None):
+            case = {"kind": kind, "narrow": narrow is not None, **count_whole(kind, narrow)}
+            print(json.dumps(case), flush=True)
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

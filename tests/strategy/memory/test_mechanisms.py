@@ -1,0 +1,147 @@
+"""What frameworks keep beyond states and activations, against torch and Megatron-LM."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobgen.strategy.estimate import GIB
+from jobgen.strategy.memory import count_in_flight, estimate
+from jobgen.strategy.memory.activations import compute_kept
+from jobgen.strategy.memory.memory_states import count_whole_grads, list_stages
+from jobgen.strategy.memory.outside import compute_context
+from jobgen.strategy.memory.recipes import RECIPES
+from jobgen.strategy.memory.transient import compute_transient
+from jobgen.strategy.setup import Adapters, Setup
+from jobgen.strategy.shapes.architecture import Architecture
+from jobgen.strategy.shapes.count import build_model
+from jobgen.strategy.spec import Batch, Mesh
+
+SHAPE = Architecture("small", 8, 1024, 8, 8, 128, 4096, 32000)
+FSDP = Setup(
+    build_model(SHAPE), "fsdp", Mesh(1, 4), Batch(2, 8, 4), 4096, RECIPES["autocast"], "full"
+)
+LORA = FSDP._replace(adapters=Adapters(8, ()), recipe=RECIPES["pure"])
+
+
+@cache
+def run(name: str) -> list[dict[str, Any]]:
+    """What a script of this folder says of each case."""
+    script = Path(__file__).with_name(name)
+    ran = subprocess.run(
+        [sys.executable, str(script)], check=True, capture_output=True, text=True, timeout=300
+    )
+    return [json.loads(line) for line in ran.stdout.splitlines()]
+
+
+def activations(setup: Setup) -> float:
+    """Bytes of activations when the first layer goes backward."""
+    from jobgen.strategy.memory import _moments
+
+    return [parts.activations for parts in _moments(setup, list_stages(setup)[0])][2]
+
+
+@pytest.mark.train("torch")
+def test_fsdp1_keeps_frozen_reentrant_inputs_until_the_end() -> None:
+    kinds = {"fsdp1": "fsdp", "fsdp2": "fsdp2"}
+    cases = [case for case in run("kept_by_fsdp.py") if "alive" in case]
+    assert len(cases) == 8
+    for case in cases:
+        setup = (LORA if case["frozen"] else FSDP)._replace(
+            strategy=kinds[case["kind"]], reentrant=case["reentrant"]
+        )
+        every = activations(setup) > 1.5 * 8 * compute_kept(setup).layer  # inputs and gradients
+        assert every == (case["alive"] == 8), case
+
+
+@pytest.mark.train("torch")
+def test_no_sync_keeps_whole_gradients_in_the_type_that_torch_does() -> None:
+    kinds = {"fsdp1": "fsdp", "fsdp2": "fsdp2"}
+    cases = [case for case in run("kept_by_fsdp.py") if "bytes" in case]
+    assert len(cases) == 4
+    for case in cases:
+        setup = FSDP._replace(
+            strategy=kinds[case["kind"]],
+            recipe=RECIPES["autocast" if case["narrow"] else "fp32"],
+            unsynced=True,
+        )
+        stage = list_stages(setup)[0]
+        each = count_whole_grads(setup, stage) / stage.params
+        assert each == case["bytes"] / case["elements"], case
+
+
+def test_accumulation_needs_more_only_where_gradients_stay_whole() -> None:
+    once = FSDP._replace(batch=Batch(2, 1, 4))
+    assert estimate(FSDP._replace(unsynced=True)).nvidia_smi > estimate(FSDP).nvidia_smi
+    assert estimate(once._replace(unsynced=True)) == estimate(once)
+
+
+def test_gradients_in_a_pool_are_reserved_and_not_allocated() -> None:
+    # with no gradients yet, eight micro-batches hold a shard of them that one does not
+    plain = FSDP._replace(recompute="none")
+    once = plain._replace(batch=Batch(2, 1, 4))
+    several, one = estimate(plain), estimate(once)
+    grads = next(part.bytes for part in one.components if part.name == "grads")
+    assert several.get_peak("allocated") - one.get_peak("allocated") == pytest.approx(grads)
+    assert several.get_peak("reserved") - one.get_peak("reserved") < grads / 2
+
+
+@pytest.mark.train("torch", "megatron")
+def test_megatrons_cross_entropy_works_in_the_memory_of_its_fp32_copy() -> None:
+    setup = FSDP._replace(framework="megatron", loss="in-place")
+    each = run("kept_by_megatron.py")[0]["bytes"]
+    assert compute_kept(setup).logits == each * setup.tokens * SHAPE.vocab
+
+
+@pytest.mark.train("torch", "megatron")
+def test_interleaved_stages_hold_as_many_micro_batches_as_megatron_warms_up() -> None:
+    for case in run("kept_by_megatron.py")[1:]:
+        setup = FSDP._replace(
+            strategy="3d",
+            mesh=Mesh(1, 1, pp=case["stages"]),
+            batch=Batch(1, 64, 1),
+            chunks=case["chunks"],
+        )
+        for stage, warm in zip(list_stages(setup), case["warm"], strict=True):
+            assert count_in_flight(setup, stage) == (warm + 1) / case["chunks"], case
+
+
+@pytest.mark.parametrize("strategy", ["zero2", "zero3"])
+def test_deepspeed_allocates_its_bucket_however_little_is_trained(strategy: str) -> None:
+    setup = LORA._replace(strategy=strategy, framework="deepspeed", reduce_bucket=200_000_000)
+    stage = list_stages(setup)[0]
+    buffers = 2 if strategy == "zero2" else 1  # overlap_comm has two
+    assert compute_transient(setup, stage).buckets == buffers * 200_000_000 * 2
+
+
+def test_what_is_not_sharded_steps_over_what_is_trained() -> None:
+    setup = LORA._replace(strategy="fsdp-no-shard", mesh=Mesh(4, 1), fused_step=False)
+    whole = setup._replace(adapters=None)
+    stage = list_stages(setup)[0]
+    small, large = (compute_transient(each, stage).step for each in (setup, whole))
+    assert small < large / 10
+
+
+def test_modules_that_are_loaded_at_once_take_a_gibibyte_more() -> None:
+    one = FSDP._replace(mesh=Mesh(1, 1))
+    more = compute_context(one._replace(lazy_modules=False)) - compute_context(one)
+    assert more / GIB == pytest.approx(1573 / 1024 - 0.5)
+
+
+def test_a_prepared_quantized_model_has_wide_norms_embeddings_and_stream() -> None:
+    plain = LORA._replace(mesh=Mesh(1, 1), adapters=Adapters(8, (), bits=4))
+    prepared = plain._replace(adapters=Adapters(8, (), bits=4, prepared=True))
+    root = sum(tensor.count for tensor in plain.model.root)
+    norms = plain.model.count_kinds("norm") - SHAPE.hidden  # the last one is in the root
+    before, after = (
+        next(p.bytes for p in estimate(each).components if p.name == "params")
+        for each in (plain, prepared)
+    )
+    assert after - before == 2 * (root + norms)
+    assert compute_kept(prepared).input == 2 * compute_kept(plain).input
