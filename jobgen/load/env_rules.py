@@ -32,7 +32,7 @@ _LAUNCHERS = {
     **dict.fromkeys(("UID", "EUID", "PPID"), "bash sets it"),
 }
 _SCRIPTS = (
-    "HOSTS|_|after|alive|all_caches|before|begun|bundle|caches|claim|code|converted|count|cpus|early|echoes|ends?"
+    "HOSTS|_|after|alive|all_caches|before|begun|bundle|caches?|claim|code|converted|count|cpus|early|echoes|ends?"
     "|events|expect|files|findings|finished|first|gpus?|grace_over|id|index|jobgen_env|left|logs?|mine|minors"
     "|monitor|monitored|name|node|notices|old|pids?|program|rank|rc|record|recorder|recording|reporter"
     "|signals|silence|since|sizes|src|step_index|step_nodes|steps|stream|sum|task|track_id|unfinished|unfit|value|visible|webhook|who|why|words"

@@ -12,6 +12,7 @@ from jobgen.model.decision import NOWHERE, Decision, PlanCheck, Setting
 from jobgen.model.part_plans import (
     CachesPlan,
     ContainerPlan,
+    HubPlan,
     MonitorPlan,
     Mount,
     NotifyPlan,
@@ -195,6 +196,7 @@ class Plan(NamedTuple):
     notify: NotifyPlan | None = None
     preflight: PreflightPlan | None = None
     track: TrackPlan | None = None
+    hub: HubPlan | None = None
     programs: tuple[ProgramPlan, ...] = ()
     """Several programs that run one after another; empty where ``steps`` has the only one."""
     outputs: tuple[str, ...] = ()

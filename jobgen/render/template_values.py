@@ -137,6 +137,7 @@ def list_blocks(plan: Plan) -> frozenset[str]:
     search = bind and "JOBGEN_GPU_CPUS" not in plan.env
     needs = {
         "secrets": bool(plan.secrets),
+        "hub": "JOBGEN_HUB_MODEL" in plan.env,
         "container": inside,
         "packed": plan.shape.packing is not None,
         "packed_inside": inside and plan.shape.packing is not None,

@@ -22,6 +22,7 @@ from jobgen.resolve import (
     checks,
     container_command,
     directives,
+    hub_settings,
     judging,
     launcher_limits,
     monitor_settings,
@@ -185,6 +186,7 @@ def _decide(look: Inputs, decided: _Decided, sized: Sized) -> Plan:
         watching,
         notifier,
         tracking,
+        hub_settings.configure_hub(look),
     )
     notes: list[Diagnostic] = [
         *sized.notes,
@@ -233,6 +235,7 @@ def _decide(look: Inputs, decided: _Decided, sized: Sized) -> Plan:
         notify=notices,
         preflight=preflighting.plan(look, size, env, warning),
         track=tracked,
+        hub=hub_settings.plan_hub(look, env),
         outputs=_outputs(look, tracked),
         elements=look.job.sweep.list_elements() if look.job.sweep else (),
         labels=look.job.labels,
