@@ -15,6 +15,7 @@ from jobgen.app.start_estimate import (
     build_question,
     parse_outlook,
 )
+from jobgen.cli.screens.submit import draw_missing_model
 from jobgen.model.part_plans import HubPlan
 from jobgen.shell import Result
 
@@ -82,6 +83,13 @@ def test_a_model_that_the_cache_lacks_is_named_with_its_download(
     assert ask().missing is not None
     (snapshot / "config.json").touch()
     assert ask().missing is None
+
+
+def test_the_warning_ends_with_the_command_and_shows_no_control_characters() -> None:
+    shown = draw_missing_model(MissingModel(MODEL, "/a\x1b[2J/hub"))
+    assert "\x1b" not in shown
+    assert shown.startswith(f"warning: {MODEL} is not in the Hugging Face cache /a")
+    assert shown.splitlines()[-1].endswith(f" hf download {MODEL}")
 
 
 def test_an_answer_that_is_cut_off_says_nothing() -> None:
