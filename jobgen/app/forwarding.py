@@ -12,6 +12,7 @@ from jobgen.errors import Unreachable
 from jobgen.model.record import JobState
 from jobgen.named_tuple import NamedTuple
 from jobgen.scheduler.listeners import TABLES, Listening, parse_listeners
+from jobgen.shell import Command
 
 if TYPE_CHECKING:
     from jobgen.app.world import World
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from jobgen.transport import ByteStream, Transport
 
 _WAITING = (JobState.PENDING, JobState.REQUEUED, JobState.CONFIGURING)
+RELAY = "relay_port.py"
 LONGEST = 30.0
 """Seconds between two tries to connect again, at the most."""
 
@@ -91,8 +93,12 @@ class _Session:
             begun(ForwardedPort(node, port, port, port, listening))
             return None
         host = "127.0.0.1" if local else node.node
+        relays = not local and listening in (Listening.NODE, Listening.NOWHERE)
+        script = self._build_relay(node) if relays else ""
 
         def dial() -> ByteStream:
+            if relays:
+                return self.transport.open_program(script)
             return self.transport.open_stream(host, port)
 
         def report(reason: str) -> None:
@@ -109,6 +115,21 @@ class _Session:
         step = scheduler.start_step(node.allocation, node.node, TABLES, name="jobgen-port")
         answer = self.transport.call(f"timeout 20 {step} </dev/null")
         return parse_listeners(answer.text, self.request.port)
+
+    def _build_relay(self, node: RunNode) -> str:
+        """The script whose standard streams are a connection made on the node itself.
+
+        It reaches loopback addresses too. A program that is still to be started may listen there.
+        """
+        from jobgen import payload
+        from jobgen.scheduler import get_scheduler
+
+        words = ("python3", "-I", "-S", "-c", payload.text(RELAY), str(self.request.port))
+        scheduler = get_scheduler(node.record.site)
+        step = scheduler.start_step(
+            node.allocation, node.node, Command(words), unbuffered=True, name="jobgen-port"
+        )
+        return f"exec {step}"
 
     def _report(self, reason: str) -> None:
         """Say why a connection failed, but the same reason once."""

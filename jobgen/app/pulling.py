@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
+from jobgen.app import wandb_sync
 from jobgen.app.context import SubmitStage, ignore_stage
 from jobgen.errors import JobgenError, Missing, Unreachable
 from jobgen.named_tuple import NamedTuple
@@ -33,6 +34,8 @@ class Pulled(NamedTuple):
     """Those that were not here yet, or in another version."""
     checked: bool = False
     """Whether the content of all files was compared by SHA-256."""
+    synced: tuple[str, ...] | None = None
+    """The offline runs of W&B that were uploaded, or would be; None: not asked for."""
 
 
 class PullRequest(NamedTuple):
@@ -46,6 +49,8 @@ class PullRequest(NamedTuple):
     dry_run: bool = False
     checksum: bool = False
     """Whether contents are compared, instead of sizes and times."""
+    sync: bool = False
+    """Whether the offline runs of W&B are brought too, and uploaded from here."""
 
 
 def pull(world: World, request: PullRequest, progress: Progress = ignore_stage) -> Pulled:
@@ -56,6 +61,9 @@ def pull(world: World, request: PullRequest, progress: Progress = ignore_stage) 
     """
     record = world.ledger.get(request.ref)
     wanted = request.patterns or tuple(map(str, record.shape.get("outputs", ())))
+    program = ""
+    if request.sync:
+        program, wanted = wandb_sync.find_wandb(world), (*wanted, wandb_sync.PATTERN)
     if not wanted:
         hint = f"give a pattern: jobgen pull {record.alias} 'checkpoints/**'; or set outputs"
         raise Missing(f"the job of {record.alias} names no outputs", hint=hint)
@@ -69,7 +77,18 @@ def pull(world: World, request: PullRequest, progress: Progress = ignore_stage) 
     if needed and not request.dry_run:
         _fetch_all(world, found, source, progress)
         _check_sums(target, needed, sums)
-    return found
+        wandb_sync.forget_marks(target, needed)
+    return _sync(world, found, program, request) if request.sync else found
+
+
+def _sync(world: World, found: Pulled, program: str, request: PullRequest) -> Pulled:
+    """Upload the offline runs that are here and not on W&B; in a dry run only list them."""
+    changed = {file.path for file in found.needed}
+    runs = wandb_sync.list_offline_runs(found.matched)
+    left = tuple(r for r in runs if r in changed or not wandb_sync.is_synced(found.folder, r))
+    if left and not request.dry_run:
+        wandb_sync.sync_runs(world, program, found.folder, left)
+    return found._replace(synced=left)
 
 
 def _find_source(transport: Transport, record: RunRecord) -> str:

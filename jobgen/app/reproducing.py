@@ -37,7 +37,7 @@ print(json.dumps({d.metadata["Name"]: d.version for d in distributions()}))' 2>/
     echo 'gone'
   fi
 fi
-if [ -n "$2" ]; then printf 'image %s\n' "$(stat -Lc %s -- "$2" 2>/dev/null)"; fi
+if [ -n "$2" ]; then printf 'image %s\n' "$(stat -Lc '%s %Y' -- "$2" 2>/dev/null)"; fi
 """
 """$1 the program's Python, $2 its image: what of them is there now."""
 
@@ -185,12 +185,7 @@ def _compare_environments(
     texts = []
     if "gone" in there:
         texts.append(f"the Python of the run is gone: {environment.executable}")
-    size = there.get("image", "")
-    if "image" in there and size != str(environment.image_size):
-        was = f"had {environment.image_size} bytes"
-        texts.append(
-            f"the image {environment.image} {was}, and {f'has {size}' if size else 'is gone'}"
-        )
+    texts += _compare_images(environment, there) if "image" in there else []
     now = _read_packages(there.get("packages", ""))
     pairs = ((name, old, now.get(name, "")) for name, old in environment.packages.items())
     changed = [f"{name} {old} is {new}" for name, old, new in pairs if new and new != old]
@@ -198,6 +193,19 @@ def _compare_environments(
         more = f" and {len(changed) - _FEW} more" if len(changed) > _FEW else ""
         texts.append(f"packages changed: {', '.join(changed[:_FEW])}{more}")
     return texts
+
+
+def _compare_images(environment: ProgramEnvironment, there: Mapping[str, str]) -> list[str]:
+    """What is known of the image file: its size, and when it was changed."""
+    size, _, changed = there["image"].partition(" ")
+    name = environment.image
+    if not size:
+        return [f"the image {name} had {environment.image_size} bytes, and is gone"]
+    if size != str(environment.image_size):
+        return [f"the image {name} had {environment.image_size} bytes, and has {size}"]
+    if environment.image_time and changed != str(environment.image_time):
+        return [f"the image {name} was changed or replaced since; its size is the same"]
+    return []
 
 
 def _read_packages(text: str) -> dict[str, str]:

@@ -121,7 +121,9 @@ def show_outlook(call: Call, ready: PreparedJob, transport: Transport) -> None:
 
     if call.flags.json or call.flags.quiet or not is_tty(sys.stderr):
         return
-    start, allowances = ask_outlook(transport, ready)
+    start, allowances, missing = ask_outlook(transport, ready)
+    if missing is not None:
+        call.output.say(screens.draw_missing_model(missing))
     late = start is not None and start.seconds >= LONG
     if start is not None and late:
         call.output.say(_EXPECTED.format(start.clock, format_span(start.seconds)))

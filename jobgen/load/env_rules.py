@@ -32,7 +32,7 @@ _LAUNCHERS = {
     **dict.fromkeys(("UID", "EUID", "PPID"), "bash sets it"),
 }
 _SCRIPTS = (
-    "_|after|alive|all_caches|before|begun|bundle|caches|changed|claim|code|commit"
+    "_|after|alive|all_caches|before|begun|bundle|caches?|changed|claim|code|commit"
     "|converted|count|cpus|diff|early|echoes|ends?|ends_with|events|expect|failed"
     "|failed_group|file_before|files|findings|finished|first|gpus?|grace_over|HOSTS|id"
     "|ignored|index|jobgen_env|lasting|left|logs?|mine|minors|monitor|monitored|name|node"

@@ -91,7 +91,9 @@ class Network(Form):
         doc="RoCE, NCCL 2.21 and later: address range of the training network, NCCL_IB_ADDR_RANGE.",
     )
     internet: bool | None = key(
-        YES, default=None, doc="Whether compute nodes have internet access."
+        YES,
+        default=None,
+        doc="Whether compute nodes have internet access; false: HF_HUB_OFFLINE=1, W&B offline.",
     )
     env: Mapping[str, Reasoned] = key(
         check_table(ENV_NAME, check_form(Reasoned, short="value", shortly=SCALAR)),

@@ -73,6 +73,8 @@ class ProgramEnvironment(NamedTuple):
     driver: str = ""
     image: str = ""
     image_size: int = 0
+    image_time: int = 0
+    """When the image file was changed last, in seconds; 0 if that is not known."""
 
     @property
     def torch(self) -> str:
@@ -109,7 +111,7 @@ def read_environment(text: str) -> ProgramEnvironment | None:
     if not data or not isinstance(data.get("python"), str):
         return None
     image = data["image"] if isinstance(data.get("image"), dict) else {}
-    size = image.get("size")
+    size, changed = image.get("size"), image.get("time")
     return ProgramEnvironment(
         _get_text(data, "python"),
         _get_text(data, "executable"),
@@ -120,7 +122,13 @@ def read_environment(text: str) -> ProgramEnvironment | None:
         _get_text(data, "driver"),
         _get_text(image, "path"),
         size if isinstance(size, int) else 0,
+        _round(changed),
     )
+
+
+def _round(value: object) -> int:
+    """Whole seconds; 0 for what is no time."""
+    return int(value) if isinstance(value, (int, float)) and 0 < value < 1e11 else 0
 
 
 def _load(text: str) -> dict[str, Any] | None:

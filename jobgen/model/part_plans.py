@@ -114,6 +114,14 @@ class TrackPlan(NamedTuple):
     folders: tuple[str, ...]
 
 
+class HubPlan(NamedTuple):
+    """A model that must be in the Hugging Face cache, where the login host can tell."""
+
+    model: str
+    places: Mapping[str, str]
+    """Variables of the job that say where the cache is, in the grammar of ``shell.expandable``."""
+
+
 class PreflightPlan(NamedTuple):
     """What is checked on every node before the program starts, and what follows from a bad one."""
 

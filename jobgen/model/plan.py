@@ -12,6 +12,7 @@ from jobgen.model.decision import NOWHERE, Decision, PlanCheck, Setting
 from jobgen.model.part_plans import (
     CachesPlan,
     ContainerPlan,
+    HubPlan,
     MonitorPlan,
     Mount,
     NotifyPlan,
@@ -203,6 +204,7 @@ class Plan(NamedTuple):
     notify: NotifyPlan | None = None
     preflight: PreflightPlan | None = None
     track: TrackPlan | None = None
+    hub: HubPlan | None = None
     programs: tuple[ProgramPlan, ...] = ()
     """Several programs: steps one after another, or groups in the order in which they start; empty
     where ``steps`` has the only one."""

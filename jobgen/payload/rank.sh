@@ -159,6 +159,25 @@ if [[ -n ${JOBGEN_SECRETS:-} ]]; then
     done
 fi
 #fi
+#if hub
+# find_model NAME: whether the model is in the Hugging Face cache, or is a directory; else print the cache.
+find_model() {
+    local home=${HF_HOME:-${XDG_CACHE_HOME:-$HOME/.cache}/huggingface} cache file
+    cache=${HF_HUB_CACHE:-${HUGGINGFACE_HUB_CACHE:-$home/hub}}
+    cache=${cache/#\~\//$HOME/}
+    for file in "$1" "$cache/models--${1//\//--}/snapshots"/*/*; do [[ ! -e $file ]] || return 0; done
+    printf '%s\n' "$cache"
+    return 1
+}
+if [[ ${LOCAL_RANK:-0} == 0 && -n ${JOBGEN_HUB_MODEL:-} && ${HF_HUB_OFFLINE:-} == 1 ]]; then
+    if ! cache=$(find_model "$JOBGEN_HUB_MODEL"); then
+        printf -v why '%s is not in the Hugging Face cache; on a login node: HF_HUB_CACHE=%q hf download %s' \
+            "$JOBGEN_HUB_MODEL" "$cache" "$JOBGEN_HUB_MODEL"
+        [[ -z ${JOBGEN_HUB_REQUIRED:-} ]] || die 97 "$why"
+        printf 'jobgen: rank %s on %s: warning: %s\n' "$rank" "$node" "$why" >&2
+    fi
+fi
+#fi
 # Directly to files, not through a pipe: no output is lost, even if the rank is killed.
 log=$JOBGEN_LOG_DIR/$node.$rank
 touch "$log.out" "$log.err" || die 96 "cannot write to $JOBGEN_LOG_DIR"

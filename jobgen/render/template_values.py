@@ -148,6 +148,7 @@ def list_blocks(plan: Plan, *, of_part: bool = False, ends_early: bool = False) 
         "steps": of_part,
         "until": ends_early,
         "secrets": bool(plan.secrets),
+        "hub": "JOBGEN_HUB_MODEL" in plan.env,
         "container": inside,
         "packed": plan.shape.packing is not None,
         "packed_inside": inside and plan.shape.packing is not None,

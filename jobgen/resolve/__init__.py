@@ -24,6 +24,7 @@ from jobgen.resolve import (
     container_command,
     directives,
     group_jobs,
+    hub_settings,
     judging,
     launcher_limits,
     monitor_settings,
@@ -209,6 +210,7 @@ def _decide(look: Inputs, decided: _Decided, sized: Sized) -> Plan:
         tracking,
         container_command.mount_code(look),
         preparing.mount_staged(look),
+        hub_settings.configure_hub(look),
     )
     notes: list[Diagnostic] = [
         *sized.notes,
@@ -262,6 +264,7 @@ def _decide(look: Inputs, decided: _Decided, sized: Sized) -> Plan:
         preflight=preflighting.plan(look, size, env, warning),
         track=tracked,
         code_folder=look.job.workdir.at or "",
+        hub=hub_settings.plan_hub(look, env),
         outputs=_outputs(look, tracked),
         elements=look.job.sweep.list_elements() if look.job.sweep else (),
         labels=look.job.labels,

@@ -140,9 +140,19 @@ class Scheduler(Protocol):
         """Those that run; None where the scheduler did not answer."""
 
     def start_step(
-        self, allocation: Allocation, node: str, command: Command, *, tty: bool = False, name: str
+        self,
+        allocation: Allocation,
+        node: str,
+        command: Command,
+        *,
+        tty: bool = False,
+        unbuffered: bool = False,
+        name: str,
     ) -> Command:
-        """Run a command on a node of a running job, beside its ranks."""
+        """Run a command on a node of a running job, beside its ranks.
+
+        ``unbuffered``: what it prints arrives at once, in lines or not.
+        """
 
     def test_only(self, entry: str, options: Sequence[str] = ()) -> Command:
         """Validate a script on the controller without submitting it."""

@@ -91,10 +91,17 @@ class LocalScheduler:
         return self.slurm.parse_allocations(result)
 
     def start_step(
-        self, allocation: Allocation, node: str, command: Command, *, tty: bool = False, name: str
+        self,
+        allocation: Allocation,
+        node: str,
+        command: Command,
+        *,
+        tty: bool = False,
+        unbuffered: bool = False,
+        name: str,
     ) -> Command:
         """The command as it is: every node is this machine, and the terminal is here already."""
-        del allocation, node, tty, name
+        del allocation, node, tty, unbuffered, name
         return command
 
     def test_only(self, entry: str, options: Sequence[str] = ()) -> Command:

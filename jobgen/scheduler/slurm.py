@@ -161,14 +161,23 @@ class SlurmScheduler:
         )
 
     def start_step(
-        self, allocation: Allocation, node: str, command: Command, *, tty: bool = False, name: str
+        self,
+        allocation: Allocation,
+        node: str,
+        command: Command,
+        *,
+        tty: bool = False,
+        unbuffered: bool = False,
+        name: str,
     ) -> Command:
         """srun into the allocation: it shares the CPUs and GPUs of the job with the ranks."""
         on = (f"--clusters={allocation.cluster}",) if allocation.cluster else ()
         where = (f"--jobid={allocation.job}", f"--nodelist={node}", "--nodes=1", "--ntasks=1")
         how = ("--overlap", "--cpu-bind=none", "--mpi=none", f"--job-name={name}")
         pty = ("--pty",) if tty else ()
-        return Command(("srun", *on, *where, *how, *pty, *command.words))
+        # else slurmstepd keeps what comes until a line is complete
+        at_once = ("--unbuffered",) if unbuffered else ()
+        return Command(("srun", *on, *where, *how, *pty, *at_once, *command.words))
 
     def test_only(self, entry: str, options: Sequence[str] = ()) -> Command:
         """``sbatch --test-only``."""

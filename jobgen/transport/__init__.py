@@ -81,6 +81,13 @@ class Transport(Protocol):
         the machine that submits is lost. May be called from several threads.
         """
 
+    def open_program(self, script: str) -> ByteStream:
+        """The standard input and output of a script on the machine that submits.
+
+        Raises ConnectionError where it cannot be started, Unreachable where the connection is
+        lost. May be called from several threads.
+        """
+
     def close(self) -> None:
         """End the connection; may be called twice."""
 

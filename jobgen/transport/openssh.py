@@ -152,10 +152,17 @@ class OpensshTransport(Session):
 
     def open_stream(self, host: str, port: int) -> ProgramStream:
         """A connection through the login host: an ``ssh -W`` that shares one login."""
+        return ProgramStream([*self._share_login(), "-W", f"{host}:{port}", "--", self._host])
+
+    def open_program(self, script: str) -> ProgramStream:
+        """The streams of a script, by an ``ssh`` that shares one login."""
+        return ProgramStream([*self._share_login(), "--", self._host, build_remote_line(script)])
+
+    def _share_login(self) -> list[str]:
+        """An ssh that uses the master's login."""
         shared = () if self._shared else (f"ControlPath={self._open_master()}", "ControlMaster=no")
         # nobody can be asked for a password in the middle of a request
-        words = self._words("BatchMode=yes", *shared)
-        return ProgramStream([*words, "-W", f"{host}:{port}", "--", self._host])
+        return self._words("BatchMode=yes", *shared)
 
     def _open_master(self) -> Path:
         with self._opening:

@@ -7,7 +7,7 @@ import socket
 from jobgen.transport.interactive import run_program
 from jobgen.transport.pipes import PipeChannel
 from jobgen.transport.protocol import BOOTSTRAP, Session
-from jobgen.transport.streams import SocketStream
+from jobgen.transport.streams import ProgramStream, SocketStream
 
 _PATIENCE = 15.0
 """Seconds that a host of the cluster may take to answer."""
@@ -33,3 +33,7 @@ class LocalTransport(Session):
             raise ConnectionError(f"connect failed: {error.strerror or error}") from None
         plug.settimeout(None)
         return SocketStream(plug)
+
+    def open_program(self, script: str) -> ProgramStream:
+        """The streams of a script."""
+        return ProgramStream(["/bin/sh", "-c", script])

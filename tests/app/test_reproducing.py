@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -179,6 +180,32 @@ def test_other_versions_profiles_and_packages_are_named(
     assert scripts == "rendered files differ: job.sbatch, plan.json"
     if Path(environment["executable"]).resolve() == Path(shutil.which("python3") or "").resolve():
         assert all(text.startswith("packages changed: pytest 0.1 is ") for text in packages)
+
+
+def test_an_image_file_that_was_replaced_is_named(
+    world: World, job: Callable[..., Path], commit: str, tmp_path: Path
+) -> None:
+    first = start(world, job(PROGRAM))
+    (recorded,) = Path(first.directory).glob("state/0/environment.0")
+    image = tmp_path / "an image.sif"
+    image.write_bytes(bytes(7))
+    status = image.stat()
+    environment = json.loads(recorded.read_text())
+    environment["image"] = {"path": str(image), "size": 7, "time": status.st_mtime}
+    recorded.write_text(json.dumps(environment))
+
+    def name_differences() -> str:
+        with prepare_reproduction(world, first.alias, None) as ready:
+            return "; ".join(text for text in ready.differences if "image" in text)
+
+    assert name_differences() == ""
+    os.utime(image, (status.st_atime, status.st_mtime + 60))
+    same = f"the image {image} was changed or replaced since; its size is the same"
+    assert name_differences() == same
+    image.write_bytes(bytes(8))
+    assert name_differences() == f"the image {image} had 7 bytes, and has 8"
+    image.unlink()
+    assert name_differences() == f"the image {image} had 7 bytes, and is gone"
 
 
 def test_a_changed_provenance_is_refused(world: World, job: Callable[..., Path]) -> None:

@@ -191,29 +191,27 @@ def test_a_port_that_is_taken_here_gets_another_number(run: Run) -> None:
         each.close()
 
 
-def test_it_is_told_where_nothing_listens_or_only_to_its_own_node(run: Run) -> None:
+def test_a_server_on_the_loopback_of_a_node_is_reached(run: Run) -> None:
     child = forward(run, "6007")
     child.expect_exact("nothing listens on port 6007 of ")
     child.expect_exact(" yet")
     assert fetch(run, "http://127.0.0.1:6007", "") == ""
     child.expect_exact("cannot connect to port 6007 of ")
-    child.sendintr()
-    child.expect(pexpect.EOF)
-    child.close()
-    program = (
-        "import socket as s; q = s.create_server(('127.0.0.1', 6008)); print('up', flush=True)"
-    )
-    words = [*JOBGEN, "sh", run.id, "--", "python3", "-c", f"{program}; input()"]
-    command = run.cluster.client.words(words)
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as server:
+    words = ["python3", "-u", "-m", "http.server", "--bind", "127.0.0.1", "6007"]
+    command = run.cluster.client.words([*JOBGEN, "sh", run.id, "--", *words])
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
-        assert server.stdout.readline() == b"up\n"
-        local = forward(run, "6008")
+        assert server.stdout.readline().startswith("Serving HTTP on 127.0.0.1")
+        assert fetch(run, "http://127.0.0.1:6007", "page.0") == "rank 0"
+        local = forward(run, "6007:7008")
         local.expect_exact("accepts only connections from the node itself")
-        local.sendintr()
-        local.expect(pexpect.EOF)
-        local.close()
-        server.communicate(b"\n", timeout=HANG)
+        for _ in range(2):
+            assert fetch(run, "http://127.0.0.1:7008", "page.0") == "rank 0"
+        for each in (local, child):
+            each.sendintr()
+            each.expect(pexpect.EOF)
+            each.close()
+        server.send_signal(signal.SIGINT)
 
 
 def test_json_names_the_url_before_the_port_is_closed(run: Run) -> None:

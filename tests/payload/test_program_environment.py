@@ -66,3 +66,4 @@ def test_an_image_is_known_by_its_path_and_size(tmp_path: Path) -> None:
     found = read_environment(record(tmp_path, APPTAINER_CONTAINER=str(image)))
     assert found is not None
     assert (found.image, found.image_size) == (str(image), 7)
+    assert found.image_time == int(image.stat().st_mtime)

@@ -395,6 +395,62 @@ def test_a_guarded_rank_that_torchrun_starts_again_ends_no_other(
     assert rank.path("state/0/failed.0").exists()
 
 
+NAME = "org/a.model-1"
+HUB = {"JOBGEN_HUB_MODEL": NAME, "HF_HUB_OFFLINE": "1", "LOCAL_RANK": "0"}
+
+
+def fill_cache(cache: Path) -> None:
+    """A model as the Hub's library keeps it, and finds it again."""
+    hub = pytest.importorskip("huggingface_hub")
+    names = pytest.importorskip("huggingface_hub.file_download")
+    folder = cache / names.repo_folder_name(repo_id=NAME, repo_type="model")
+    blob, snapshot = folder / "blobs" / "b10b", folder / "snapshots" / ("c0" * 20)
+    for each in (blob.parent, snapshot, folder / "refs"):
+        each.mkdir(parents=True)
+    blob.write_text("{}")
+    (snapshot / "config.json").symlink_to("../../blobs/b10b")
+    (folder / "refs" / "main").write_text("c0" * 20)
+    assert hub.try_to_load_from_cache(NAME, "config.json", cache_dir=cache) is not None
+
+
+@pytest.mark.parametrize("where", ["HF_HUB_CACHE", "HF_HOME", "XDG_CACHE_HOME", "HOME"])
+def test_a_model_is_found_where_the_hub_s_library_keeps_it(
+    make_rank: Callable[..., Rank], tmp_path: Path, where: str
+) -> None:
+    below = {"HF_HOME": "hub", "XDG_CACHE_HOME": "huggingface/hub"}
+    below |= {"HF_HUB_CACHE": "", "HOME": ".cache/huggingface/hub"}
+    rank = make_rank("true")
+    rank.env |= {"HOME": str(tmp_path), **HUB, "JOBGEN_HUB_REQUIRED": "1", where: f"{tmp_path}/a b"}
+    code, complaint = rank.run()
+    cache = tmp_path / "a b" / below[where]
+    assert code == 97
+    assert f"{NAME} is not in the Hugging Face cache" in complaint
+    command = complaint.split("on a login node: ")[1].strip()
+    shows = f'hf() {{ printf \'%s|\' "$HF_HUB_CACHE" "$@"; }}; {command}'
+    done = subprocess.run(["bash", "-c", shows], capture_output=True, text=True)
+    assert done.stdout == f"{cache}|download|{NAME}|"
+    assert "Hugging Face cache" in rank.end()["why"]
+    fill_cache(cache)
+    assert rank.run()[0] == 0
+
+
+def test_a_model_that_may_be_elsewhere_is_a_warning_of_one_rank(
+    make_rank: Callable[..., Rank], tmp_path: Path
+) -> None:
+    rank = make_rank("true")
+    rank.env |= {"HOME": str(tmp_path), **HUB, "LOCAL_RANK": "1"}
+    assert rank.run() == (0, "")
+    rank.env |= {"LOCAL_RANK": "0", "HF_HUB_OFFLINE": "0"}
+    assert rank.run() == (0, "")
+    (rank.folder / "src" / NAME).mkdir(parents=True)
+    rank.env |= {"HF_HUB_OFFLINE": "1"}
+    assert rank.run() == (0, "")
+    (rank.folder / "src" / NAME).rmdir()
+    code, complaint = rank.run()
+    assert code == 0
+    assert f"warning: {NAME} is not in the Hugging Face cache" in complaint
+
+
 def test_the_script_is_clean() -> None:
     """What a job gets of it is counted in tests/golden; here all of its blocks stand."""
     done = subprocess.run([shellcheck(), str(SCRIPT)], capture_output=True, text=True)

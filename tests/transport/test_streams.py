@@ -7,6 +7,9 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+from jobgen import payload
+from jobgen.app.forwarding import RELAY
+from jobgen.shell import Command
 from jobgen.transport import ByteStream, Transport
 from jobgen.transport.forwarder import Forwarder
 from tests.transport.conftest import everywhere
@@ -73,6 +76,38 @@ def test_a_stream_carries_every_byte_both_ways_and_both_ends(transport: Transpor
         sender.join()
         assert stream.describe_failure() == ""
         stream.close()
+        stream.close()
+
+
+@everywhere
+def test_the_streams_of_a_program_carry_every_byte(transport: Transport) -> None:
+    stream = transport.open_program("cat; printf end")
+    sender = threading.Thread(target=send, args=(stream, DATA))
+    sender.start()
+    assert read_all(stream) == DATA + b"end"
+    sender.join()
+    assert stream.describe_failure() == ""
+    stream.close()
+    stream.close()
+
+
+@everywhere
+def test_a_program_that_fails_before_it_answers_says_why(transport: Transport) -> None:
+    stream = transport.open_program("echo 'not here' >&2; exit 1")
+    assert read_all(stream) == b""
+    assert stream.describe_failure() == "not here"
+    stream.close()
+
+
+@everywhere
+def test_a_relay_carries_every_byte_both_ways_and_both_ends(transport: Transport) -> None:
+    with echo() as port:
+        words = ("python3", "-I", "-S", "-c", payload.text(RELAY), str(port))
+        stream = transport.open_program(f"exec {Command(words)}")
+        sender = threading.Thread(target=send, args=(stream, DATA))
+        sender.start()
+        assert read_all(stream) == DATA
+        sender.join()
         stream.close()
 
 

@@ -40,7 +40,7 @@ def list_notes(forwarded: ForwardedPort) -> Sequence[str]:
         notes.append(f"nothing listens on {where} yet: reload when it does")
     if forwarded.listening is Listening.NODE and forwarded.is_remote:
         notes.append(
-            f"{where} accepts only connections from the node itself: let the program listen on "
-            "0.0.0.0 (TensorBoard: --bind_all)"
+            f"{where} accepts only connections from the node itself: each one is relayed by a "
+            "step of the job (srun --overlap)"
         )
     return notes

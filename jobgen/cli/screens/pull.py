@@ -18,6 +18,24 @@ SHOWN = 15
 
 
 def screen(found: Pulled, *, dry_run: bool, verbose: bool) -> str:
+    """What was copied, then what was synced."""
+    copied = _draw_copied(found, dry_run=dry_run, verbose=verbose)
+    return copied + _draw_synced(found, dry_run=dry_run)
+
+
+def _draw_synced(found: Pulled, *, dry_run: bool) -> str:
+    if found.synced is None:
+        return ""
+    if not found.synced:
+        return "W&B: no offline run to sync\n"
+    runs = count(len(found.synced), "offline run")
+    if not dry_run:
+        return f"W&B: synced {runs}\n"
+    folders = [f"  {defuse(run.rsplit('/', 1)[0])}\n" for run in found.synced]
+    return f"W&B: would sync {runs}:\n{''.join(folders)}"
+
+
+def _draw_copied(found: Pulled, *, dry_run: bool, verbose: bool) -> str:
     """How much was copied, or would be, and where to; of a dry run also the files."""
     name, folder = defuse(found.record.alias), defuse(found.folder)
     if found.record.code_folder and not found.matched:
@@ -56,6 +74,7 @@ def data(found: Pulled, *, dry_run: bool) -> dict[str, Any]:
         "folder": str(found.folder),
         "dry_run": dry_run,
         "checked": found.checked,
+        **({} if found.synced is None else {"synced": list(found.synced)}),
         "files": [
             {"path": file.path, "bytes": file.size, "copied": file.path in needed and not dry_run}
             for file in found.matched

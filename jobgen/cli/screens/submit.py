@@ -16,10 +16,20 @@ from jobgen.wording import count
 
 if TYPE_CHECKING:
     from jobgen.app.prepare import PreparedJob
+    from jobgen.app.start_estimate import MissingModel
     from jobgen.model.decision import PlanCheck
     from jobgen.model.record import RunRecord
     from jobgen.scheduler.allowances import Allowance
     from jobgen.submission.exchange import DryRun
+
+
+def draw_missing_model(missing: MissingModel) -> str:
+    """A warning, and the command that downloads the model."""
+    name, cache = defuse(missing.name), defuse(missing.cache)
+    return (
+        f"warning: {name} is not in the Hugging Face cache {cache}, and the "
+        f"nodes have no internet\n  = help: on a login node: {defuse(missing.command)}"
+    )
 
 
 def draw_allowances(allowances: Sequence[Allowance], hours: float, gpus: int) -> str:

@@ -14,7 +14,7 @@ from jobgen.transport.ssh.link import Link, open_link
 from jobgen.transport.ssh.trust import Pin
 
 if TYPE_CHECKING:
-    from jobgen.transport.ssh.tunnel import TunnelStream
+    from jobgen.transport.ssh.tunnel import ProgramChannel, TunnelStream
 
 
 class SshTransport(Session):
@@ -42,3 +42,9 @@ class SshTransport(Session):
         from jobgen.transport.ssh.tunnel import open_tunnel
 
         return open_tunnel(self._link, self._where, host, port)
+
+    def open_program(self, script: str) -> ProgramChannel:
+        """The streams of a script, in a session of its own on this connection."""
+        from jobgen.transport.ssh.tunnel import start_program
+
+        return start_program(self._link, self._where, script)
