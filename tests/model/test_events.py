@@ -9,7 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobgen.model.events import list_failures, list_silences, read_events
+from jobgen.model.events import (
+    find_decisive_step,
+    list_failures,
+    list_silences,
+    list_step_runs,
+    read_events,
+)
 from jobgen.payload import text as payload
 
 GOOD = "v=1 time=1795268400.25 kind=exit node=n2 rank=1 code=7 signal=0"
@@ -82,3 +88,28 @@ def test_failures_and_silences_are_read_in_their_order() -> None:
     failures = [(3, "n2", 1, 137, 9, "4"), (3, "n1", 0, 1, 0, "4"), (3, "n1", None, 1, 0, "4")]
     assert list_failures(3, text, "4") == failures
     assert list_silences(3, text) == [(3, "n1", 0, 600, "")]
+
+
+STEPS = """\
+v=1 time=1 kind=step step=serve nodes=1 world=1
+v=1 time=2 kind=step step=train nodes=2 world=4
+v=1 time=8 kind=step step=train code=1
+v=1 time=9 kind=step step=serve code=0 stopped=1
+"""
+
+
+def test_a_group_that_was_stopped_has_not_failed() -> None:
+    runs = {run.name: (run.ended, run.code, run.stopped) for run in list_step_runs(1, STEPS)}
+    assert runs == {"serve": (9.0, 0, True), "train": (8.0, 1, False)}
+    corrected = f"{STEPS}v=1 time=10 kind=step step=serve code=7\n"
+    runs = {run.name: (run.ended, run.code, run.stopped) for run in list_step_runs(1, corrected)}
+    assert runs["serve"] == (10.0, 7, False)
+
+
+def test_the_decisive_step_is_the_one_whose_rank_failed_first() -> None:
+    begun = "\n".join(STEPS.split("\n")[:2])
+    assert find_decisive_step(read_events(begun)) == "train", "the newest while none has failed"
+    assert find_decisive_step(read_events(STEPS)) == "train"
+    failed = "v=1 time=7 kind=failed node=n3 rank=0 code=7 signal=0 step=serve\n"
+    assert find_decisive_step(read_events(STEPS + failed)) == "serve"
+    assert find_decisive_step(read_events(GOOD)) == ""

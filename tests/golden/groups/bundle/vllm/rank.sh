@@ -44,10 +44,10 @@ start_program() {
 signal_all() {
     local pids
     mapfile -t pids < <(grep -lsF "JOBGEN_RANK_ID=$id" /proc/[0-9]*/environ | cut -d/ -f3)
-    # a shell that SIGTERM ends does not wait for what it has started: it gets the signal only if it is alone
-    local pid others=()
+    # At the end of the group: a shell that SIGTERM ends does not wait for what it has started, and gets it only if alone.
+    local pid others=() over=$JOBGEN_STATE_DIR/over.$JOBGEN_RESTART.$JOBGEN_STEP
     for pid in "${pids[@]}"; do grep -qsz '/program\.sh$' "/proc/$pid/cmdline" || others+=("$pid"); done
-    [[ $1 != TERM || ${#others[@]} == 0 ]] || pids=("${others[@]}")
+    [[ $1 != TERM || ! -e $over || ${#others[@]} == 0 ]] || pids=("${others[@]}")
     ((${#pids[@]} > 0)) || return
     kill -s "$1" "${pids[@]}" 2>/dev/null || true # some may have exited
 }
