@@ -140,6 +140,21 @@ def test_what_nccl_does_without_is_no_failure(line: str) -> None:
             "rendezvous",
         ),
         (
+            "DEADLINE_EXCEEDED: Barrier timed out. Id: [Init]Wait_for_all_tasks_to_register::0.",
+            "rendezvous",
+        ),
+        ("Stopping coordination service as cluster registration failed.", "rendezvous"),
+        (
+            "RuntimeError: Timed out initializing process group in store based barrier on rank: 2",
+            "rendezvous",
+        ),
+        ("RuntimeError: One or more background workers are no longer alive.", "data_worker"),
+        ("An ORTE daemon has unexpectedly failed after launch and before", "launcher"),
+        (
+            "W1221 1:0:0.5 7 torch/distributed/elastic/x.py:1] Sending 8 closing signal SIGHUP",
+            "signal",
+        ),
+        (
             "XlaRuntimeError: DEADLINE_EXCEEDED: Barrier timed out. Barrier_id: save_1.",
             "collective_timeout",
         ),
