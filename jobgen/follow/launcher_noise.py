@@ -25,7 +25,8 @@ _LINES = (
     # torchrun's and accelerate's agent, in the formats of several releases
     (
         r".*torch[./]distributed[./]elastic[./].*(?:closing signal(?! SIGHUP)"
-        r"|failed \(exitcode|death signal|Unable to shutdown process|Local worker group finished \(.*FAILED)"
+        r"|failed \(exitcode|death signal|Unable to shutdown process"
+        r"|Local worker group finished \(.*FAILED)"
     ),
     (
         r".*torch[./]distributed[./]elastic[./].*(?:has failed to shutdown the rendezvous"

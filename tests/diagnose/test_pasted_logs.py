@@ -149,6 +149,16 @@ def test_what_nccl_does_without_is_no_failure(line: str) -> None:
             "rendezvous",
         ),
         ("RuntimeError: One or more background workers are no longer alive.", "data_worker"),
+        (
+            "FATAL:   While checking container encryption: could not open image /a/b: failed to",
+            "container_image",
+        ),
+        ("FATAL:   while extracting ./a.sif: not a squashfs root filesystem", "container_image"),
+        ("srun: error: Unable to create job step: More processors requested", "launcher"),
+        (
+            "slurmstepd: error: execve(): /tmp/slurmd/job7/slurm_script: No such file or directory",
+            "node_failure",
+        ),
         ("An ORTE daemon has unexpectedly failed after launch and before", "launcher"),
         (
             "W1221 1:0:0.5 7 torch/distributed/elastic/x.py:1] Sending 8 closing signal SIGHUP",
