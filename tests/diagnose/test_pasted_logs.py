@@ -159,6 +159,14 @@ def test_what_nccl_does_without_is_no_failure(line: str) -> None:
             "slurmstepd: error: execve(): /tmp/slurmd/job7/slurm_script: No such file or directory",
             "node_failure",
         ),
+        (
+            "FATAL:   container creation failed: mount /a->/b: no loop devices available",
+            "container_runtime",
+        ),
+        (
+            "error: Unable to create step for job 7: Memory required by task is not available",
+            "launcher",
+        ),
         ("An ORTE daemon has unexpectedly failed after launch and before", "launcher"),
         (
             "W1221 1:0:0.5 7 torch/distributed/elastic/x.py:1] Sending 8 closing signal SIGHUP",
