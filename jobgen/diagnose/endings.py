@@ -42,7 +42,11 @@ _SRUN = re.compile(
     r"srun: error: (?P<node>[\w.-]+): tasks? (?P<tasks>[\d,-]+): "
     rf"(?:Exited with exit code (?P<code>\d+)|(?P<name>{_NAMES}))"
 )
-_AGENT = re.compile(r"failed \(exitcode: (?P<code>-?\d+)\) local_rank: (?P<local>\d+)")
+_AGENT = re.compile(
+    r"failed \(exitcode: (?P<code>-?\d+)\) local_rank: (?P<local>\d+)"
+    r"|\(local_rank (?P<old_local>\d+)\) FAILED \(exitcode (?P<old_code>-?\d+)\)"
+)
+"""Of torchrun's agent; the second form is that of PyTorch 1.9 to 1.11."""
 _CLOSED = " closing signal SIG"
 _ROOT = re.compile(r"Root Cause \(first observed failure\)")
 _FIELD = re.compile(r"^ {2}(?P<key>time|host|rank|exitcode) *: (?P<value>.*)")
@@ -105,7 +109,7 @@ def _name_local(found: list[Ending], streams: Sequence[ProcessLog]) -> list[Endi
         return found
     agents = [_AGENT.search(ending.line.text) for ending in found]
     return [
-        ending._replace(rank=int(agent["local"])) if agent else ending
+        ending._replace(rank=int(agent["local"] or agent["old_local"])) if agent else ending
         for ending, agent in zip(found, agents, strict=True)
     ]
 
@@ -132,7 +136,8 @@ def _read_line(line: LogLine, stream: ProcessLog, *, per_rank: bool) -> list[End
     if (child := _PARENTS.search(text)) is not None:
         return [_read_child(child, line, stream)]
     if (agent := _AGENT.search(text)) is not None:
-        return [Ending(None, stream.origin.node, *_split(int(agent["code"])), line, stream.path)]
+        code = int(agent["code"] or agent["old_code"])
+        return [Ending(None, stream.origin.node, *_split(code), line, stream.path)]
     if (other := _OTHERS.search(text)) is not None:
         number = int(other["number"] or other["received"] or _SIGNALS.get(other["bash"] or "", 1))
         code = int(other["ds"] or other["status"] or other["ide"] or -number)

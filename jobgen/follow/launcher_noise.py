@@ -24,8 +24,9 @@ _LINES = (
     r"slurmstepd[\w.-]*: error: \*\*\* STEP \S+ ON \S+ CANCELLED AT \S+ \*\*\*$",
     # torchrun's and accelerate's agent, in the formats of several releases
     (
-        r".*torch[./]distributed[./]elastic[./].*(?:closing signal|failed \(exitcode|death signal"
-        r"|Unable to shutdown process|Local worker group finished \(.*FAILED)"
+        r".*torch[./]distributed[./]elastic[./].*(?:closing signal(?! SIGHUP)"
+        r"|failed \(exitcode|death signal|Unable to shutdown process"
+        r"|Local worker group finished \(.*FAILED)"
     ),
     (
         r".*torch[./]distributed[./]elastic[./].*(?:has failed to shutdown the rendezvous"

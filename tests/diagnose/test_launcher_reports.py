@@ -52,6 +52,7 @@ def test_no_rank_is_to_blame_where_torchrun_reports_the_same_of_all() -> None:
         ("-- Process 4 terminated with the following error:", "exit_code", 4),
         ("n7: rank 6 died from signal 11", "segfault", 6),
         (f"{AGENT} (exitcode: -9) local_rank: 3 (pid: 8) of binary: python", "signal", 3),
+        ("Child process 17057 (local_rank 2) FAILED (exitcode -11)", "segfault", 2),
     ],
 )
 def test_a_launcher_names_the_rank_and_how_it_ended(line: str, kind: str, rank: int) -> None:

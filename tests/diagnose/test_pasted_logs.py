@@ -140,6 +140,39 @@ def test_what_nccl_does_without_is_no_failure(line: str) -> None:
             "rendezvous",
         ),
         (
+            "DEADLINE_EXCEEDED: Barrier timed out. Id: [Init]Wait_for_all_tasks_to_register::0.",
+            "rendezvous",
+        ),
+        ("Stopping coordination service as cluster registration failed.", "rendezvous"),
+        (
+            "RuntimeError: Timed out initializing process group in store based barrier on rank: 2",
+            "rendezvous",
+        ),
+        ("RuntimeError: One or more background workers are no longer alive.", "data_worker"),
+        (
+            "FATAL:   While checking container encryption: could not open image /a/b: failed to",
+            "container_image",
+        ),
+        ("FATAL:   while extracting ./a.sif: not a squashfs root filesystem", "container_image"),
+        ("srun: error: Unable to create job step: More processors requested", "launcher"),
+        (
+            "slurmstepd: error: execve(): /tmp/slurmd/job7/slurm_script: No such file or directory",
+            "node_failure",
+        ),
+        (
+            "FATAL:   container creation failed: mount /a->/b: no loop devices available",
+            "container_runtime",
+        ),
+        (
+            "error: Unable to create step for job 7: Memory required by task is not available",
+            "launcher",
+        ),
+        ("An ORTE daemon has unexpectedly failed after launch and before", "launcher"),
+        (
+            "W1221 1:0:0.5 7 torch/distributed/elastic/x.py:1] Sending 8 closing signal SIGHUP",
+            "signal",
+        ),
+        (
             "XlaRuntimeError: DEADLINE_EXCEEDED: Barrier timed out. Barrier_id: save_1.",
             "collective_timeout",
         ),
