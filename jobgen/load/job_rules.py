@@ -30,6 +30,7 @@ def check(tree: Tree) -> None:
         _settings(tree, step)
     _checkpoint(tree)
     _options(tree)
+    _race(tree)
     _notify(tree)
 
 
@@ -52,6 +53,15 @@ def _options(tree: Tree) -> None:
         if given.get(one) is not None and given.get(other) is not None:
             message = f"slurm.{one} and slurm.{other}: {why}"
             tree.contradict(message, [("slurm", one), ("slurm", other)], "keep one of the two")
+
+
+def _race(tree: Tree) -> None:
+    if tree.get("race") is None:
+        return
+    for key in ("array", "sweep"):
+        if tree.get(key) is not None:
+            message = f"race and {key} exclude each other: a race has one run"
+            tree.contradict(message, [(key,), ("race",)], "keep one of the two")
 
 
 def _notify(tree: Tree) -> None:

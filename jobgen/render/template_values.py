@@ -56,6 +56,7 @@ def list_values(plan: Plan, *, standalone: bool) -> dict[str, object]:
         "directives": () if shape.packing else list_directives(plan),
         "packed": view_packed(plan, remove_caches),
         "claim": claim,
+        "race": bool(plan.race),
         "world": shape.world,
         "silence": any(each.shape.world > 1 for each in _list_plans(plan)) and not standalone,
         "min_world": (shape.min_nodes or 0) * shape.ranks_per_node,
