@@ -34,3 +34,10 @@ def test_the_local_cluster_has_one_queue() -> None:
 def test_an_array_does_not_race() -> None:
     with pytest.raises(Invalid, match="exclude each other"):
         plan(job(race=RACE, array="0-3"))
+
+
+def test_a_job_after_a_race_needs_its_winner() -> None:
+    made = plan(job(after="[prepare]"), after={"prepare": ""})
+    (check,) = [each for each in made.checks if each.code == "J209"]
+    assert (check.status, made.submit_options) == ("fail", ())
+    assert "none of its jobs has started" in check.message
