@@ -1,4 +1,4 @@
-"""The arrays of a large sweep: how many a cluster needs, and those after the first one."""
+"""The jobs of a run after its first one: how many arrays a large sweep needs; their submission."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from jobgen.errors import Diagnostic, JobgenError, Unfit
 from jobgen.model.array import fold_indexes, read_indexes
+from jobgen.model.race import lacks_entries, list_entries
 from jobgen.model.sweep_arrays import list_missing, split_sweep
 from jobgen.payload import text
 from jobgen.scheduler import get_scheduler
@@ -63,12 +64,12 @@ def plan_arrays(record: RunRecord, ready: PreparedJob, limits: ArrayLimits) -> R
 
 
 def submit_arrays(record: RunRecord, context: RunContext) -> RunRecord:
-    """The run with the ids of its arrays after the first one, as far as the cluster took them.
+    """The run with the ids of its jobs after the first one, as far as the cluster took them.
 
     Submits those that are missing: each is taken by the scheduler or refused, whatever becomes
     of this process. Raises Unreachable.
     """
-    if record.job is None or not list_missing(record):
+    if record.job is None or not lacks_jobs(record):
         return record
     words = build_array_words(record, get_scheduler(record.site))
     text = scripts.start_arrays(record.directory, record.token, words)
@@ -85,6 +86,17 @@ def submit_arrays(record: RunRecord, context: RunContext) -> RunRecord:
     return context.ledger.update(record.token, submission=submission)
 
 
+def lacks_jobs(record: RunRecord) -> bool:
+    """Whether some jobs of a run are not submitted: arrays of a sweep, or entries of a race."""
+    return bool(list_missing(record)) or lacks_entries(record)
+
+
+def list_refused(record: RunRecord) -> tuple[str, ...]:
+    """The entries of a race that the cluster refused, each with its reason."""
+    entries = list_entries(record)
+    return tuple(f"{e.name} is not queued: {e.failure.strip()}" for e in entries if e.failure)
+
+
 def describe_unsent(record: RunRecord) -> str:
     """Which elements are not submitted, and why; empty if all are."""
     missing = [each for array in list_missing(record) for each in array.list_elements()]
@@ -97,6 +109,6 @@ def describe_unsent(record: RunRecord) -> str:
 
 def require_submitted(record: RunRecord) -> None:
     """Raise JobgenError if the cluster refused some arrays of a sweep."""
-    if record.submission.get("arrays_failed"):
+    if list_missing(record) and record.submission.get("arrays_failed"):
         hint = f"when the others have ended: jobgen rerun {record.alias} --failed"
         raise JobgenError(f"{record.alias}: {describe_unsent(record)}", hint=hint)

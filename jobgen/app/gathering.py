@@ -16,6 +16,7 @@ from jobgen.app.workdir_files import find_word
 from jobgen.app.world import World, read_regular
 from jobgen.errors import Diagnostic, Invalid, Place
 from jobgen.model.facts import Facts
+from jobgen.model.race import is_undecided
 from jobgen.model.record import JobId
 from jobgen.named_tuple import NamedTuple
 
@@ -204,10 +205,11 @@ def _unread(spec: Loaded[JobSpec], name: str, path: KeyPath, error: OSError) -> 
 
 
 def _after(world: World, spec: Loaded[JobSpec], cluster: str) -> dict[str, str]:
-    """Name in ``after:`` → the id of its newest run on this cluster, for those that have one."""
+    """Name in ``after:`` → the id of its newest run on this cluster, for those that have one; empty
+    for a race of which no job has started."""
     ids = {}
     for name in spec.value.after:
         record = world.ledger.find_last(name, cluster=cluster)
         if record and record.job:
-            ids[name] = str(JobId(record.job.job))
+            ids[name] = "" if is_undecided(record) else str(JobId(record.job.job))
     return ids

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from jobgen.app.array_submission import describe_unsent
+from jobgen.model.race import is_undecided
 from jobgen.model.record import JobId, JobState
 from jobgen.model.sweep_arrays import list_array_jobs, list_jobs, list_missing, read_arrays
 from jobgen.scheduler import merge_observations
@@ -39,7 +40,7 @@ class RunAnswers:
         if record.job is None:
             return None
         parts: Iterable[Observation] = self.of(record).values()
-        if read_arrays(record.shape):
+        if read_arrays(record.shape) or is_undecided(record):
             first = record.job.job
             parts = [replace(part, job=part.job._replace(job=first)) for part in parts]
         merged = merge_observations(record.job, parts)

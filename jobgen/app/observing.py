@@ -11,13 +11,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from jobgen.app.array_submission import submit_arrays
+from jobgen.app.array_submission import lacks_jobs, submit_arrays
 from jobgen.app.context import RunContext
 from jobgen.app.job_answers import RunAnswers, get_element_states
 from jobgen.app.submission_driver import perform, settle
 from jobgen.errors import Unreachable
+from jobgen.model.race import decide_race, find_winner
 from jobgen.model.record import JobId, JobState, RunRecord
-from jobgen.model.sweep_arrays import list_jobs, list_missing
+from jobgen.model.sweep_arrays import list_jobs
 from jobgen.scheduler import Scheduler, get_scheduler
 from jobgen.shell import Command
 from jobgen.submission import scripts, wire
@@ -83,6 +84,10 @@ class _Look:
         seen = self.queue.merge(record) or self.past.merge(record)
         return seen.state if seen is not None and record.shape.get("packed") else None
 
+    def get_claim(self, record: RunRecord) -> JobId | None:
+        """The job that runs, or ran, in the run directory."""
+        return self.marks[record.directory].claim if self.read(record) else None
+
     def read(self, record: RunRecord) -> bool:
         """Whether all markers of a run were read: without them the scheduler's words mislead."""
         marks = self.marks.get(record.directory)
@@ -110,9 +115,9 @@ def refresh(records: Sequence[RunRecord], context: RunContext) -> tuple[RunRecor
 
 
 def _is_unsent(record: RunRecord) -> bool:
-    """Whether a process that was submitting the arrays of a sweep may have left some to others."""
+    """Whether a process that was submitting further jobs of a run may have left some to others."""
     known = "arrays_failed" in record.submission or State.of(record).cancel
-    return not record.ended and not known and bool(list_missing(record))
+    return not record.ended and not known and lacks_jobs(record)
 
 
 def _by_scheduler(records: Sequence[RunRecord]) -> list[list[RunRecord]]:
@@ -226,7 +231,8 @@ def _settled(records: Sequence[RunRecord], look: _Look, context: RunContext) -> 
     """The runs after this look, written down in one commit; then what has to be sent is sent."""
     changes: list[Change] = []
     follow_up: list[tuple[RunRecord, State, tuple[Effect, ...]]] = []
-    for record in records:
+    for known in records:
+        record = decide_race(known, look.get_claim(known))
         changed, state, effects = _judged(record, look.of(record), look)
         if effects:
             follow_up.append((record, state, effects))
@@ -259,9 +265,12 @@ def _judged(
     )
     state, effects = step(before, sighting)
     submission = _submission(record, seen, state)
-    if state.job != before.job or state.phase in (Phase.CANCELLED, Phase.LOST, Phase.REJECTED):
+    lost = state.job != before.job and find_winner(record) is None
+    if lost or state.phase in (Phase.CANCELLED, Phase.LOST, Phase.REJECTED):
         return {**list_changes(state, record), "submission": submission}, state, effects
     changed = compute_changes(record._replace(submission=submission), seen)
+    if state.job != before.job:
+        changed = {**list_changes(state, record), **changed}
     if submission != record.submission:
         changed.setdefault("submission", submission)
     return changed, state, effects

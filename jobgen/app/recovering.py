@@ -12,6 +12,7 @@ from jobgen.app.permissions import require_login
 from jobgen.app.world import World
 from jobgen.errors import Missing, Usage
 from jobgen.model.fields import check_job_name
+from jobgen.model.race import MOST
 from jobgen.model.record import JobId, JobState, RunRecord
 from jobgen.named_tuple import NamedTuple
 from jobgen.submission import scripts, wire
@@ -131,6 +132,8 @@ def _keep_sound(shape: Mapping[str, Any]) -> dict[str, Any]:
         if key in ("steps", "groups"):
             names = value if isinstance(value, list) and len(value) <= MOST_STEPS else []
             sound = bool(names) and all(is_step_name(name) for name in names)
+        elif key == "race":
+            sound = _is_race(value)
         elif key in numbers:
             sound = isinstance(value, int) and 0 <= value < 1 << 31
         else:
@@ -138,6 +141,13 @@ def _keep_sound(shape: Mapping[str, Any]) -> dict[str, Any]:
         if sound:
             kept[key] = value
     return kept
+
+
+def _is_race(value: object) -> bool:
+    """Whether this is the words of the jobs of a race."""
+    entries = value if isinstance(value, list) and len(value) <= MOST else []
+    words = [word for entry in entries for word in (entry if isinstance(entry, list) else [None])]
+    return bool(words) and all(isinstance(word, str) for word in words)
 
 
 def _job(text: str) -> JobId | None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from jobgen.app import secret
 from jobgen.app.array_submission import (
     ask_limits,
+    list_refused,
     plan_arrays,
     require_submitted,
     submit_arrays,
@@ -103,6 +104,8 @@ def submit(
         )
         record = submit_arrays(record, context)
         require_submitted(record)
+        for refused in list_refused(record):
+            world.say(f"warning: {refused}")
         return record
     finally:
         context.transport.close()

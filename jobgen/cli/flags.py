@@ -85,6 +85,25 @@ VARIANT = click.option(
     expose_value=False,
     help="Use these settings of variants: in job.yaml",
 )
+
+
+def _choose_race(ctx: click.Context, _: click.Parameter, words: tuple[str, ...]) -> None:
+    """Remember the entries of a race as ``--set`` would."""
+    call = ctx.find_object(Call)
+    if call is not None and words:
+        from jobgen.cli.race_words import write_race
+
+        call.flags.sets += (f"race={write_race(words)}",)
+
+
+RACE = click.option(
+    "--race",
+    metavar="K=V,…",
+    multiple=True,
+    callback=_choose_race,
+    expose_value=False,
+    help="Queue in several partitions, QOS or accounts",
+)
 OUTSIDE = _permission(
     "--allow-outside", is_flag=True, help="Read secrets from files outside the job's folder"
 )

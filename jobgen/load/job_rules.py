@@ -31,6 +31,7 @@ def check(tree: Tree) -> None:
     _checkpoint(tree)
     _options(tree)
     _workdir(tree)
+    _race(tree)
     _notify(tree)
 
 
@@ -76,6 +77,15 @@ def _refuse_file(tree: Tree, at: Path, path: Path, hint: str) -> None:
     if tree.get(*path) is not None:
         message = f"{join_path(path)} is read from the upload, but workdir.at uploads nothing"
         tree.contradict(message, [at, path], hint)
+
+
+def _race(tree: Tree) -> None:
+    if tree.get("race") is None:
+        return
+    for key in ("array", "sweep"):
+        if tree.get(key) is not None:
+            message = f"race and {key} exclude each other: a race has one run"
+            tree.contradict(message, [(key,), ("race",)], "keep one of the two")
 
 
 def _notify(tree: Tree) -> None:

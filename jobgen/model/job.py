@@ -43,6 +43,7 @@ from jobgen.model.job_checks import (
 from jobgen.model.launchers import ALIASES, LAUNCHERS
 from jobgen.model.notify import Notify
 from jobgen.model.preparation import SETUP, STAGE, SetupScopes, StagedData
+from jobgen.model.race import RACE
 from jobgen.model.settings import (
     MONITOR,
     SECRETS,
@@ -351,6 +352,15 @@ class JobSpec(Form):
         default={},
         doc="Any sbatch option by its long name; extra: is for options of site plug-ins.",
         example="{mail-type: END, reservation: course}",
+    )
+    race: tuple[Mapping[str, str], ...] = key(
+        RACE,
+        default=(),
+        doc=(
+            "Options of sbatch of 2 to 4 jobs that wait for the same run: partition, qos, account, "
+            "constraint or reservation. The first job to start runs it and withdraws the others."
+        ),
+        example="[{partition: short}, {partition: long}]",
     )
     slurm_extra: tuple[str, ...] = key(WORDS, default=(), doc="Words of slurm.extra.", hidden=True)
     labels: Mapping[str, str] = key(

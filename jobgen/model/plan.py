@@ -188,6 +188,8 @@ class Plan(NamedTuple):
     """Directives of site plug-ins, as the user wrote them."""
     submit_options: tuple[str, ...] = ()
     """Options for sbatch's command line: they hold ids of other runs, so no file may."""
+    race: tuple[tuple[str, ...], ...] = ()
+    """Words for sbatch of each job that waits for this run; empty of a run with one job."""
     stop: StopPlan | None = None
     container: ContainerPlan | None = None
     site_setup: tuple[Setting, ...] = ()

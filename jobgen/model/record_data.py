@@ -59,9 +59,13 @@ class Submission(TypedDict, total=False):
     element_states: Mapping[str, str]
     """Of an array: state → the elements that are in it, as ``3,7-9``; not those that wait."""
     arrays: Mapping[str, str]
-    """Of a large sweep: number → job id of its arrays after the first one."""
+    """Number → job id of the jobs after the first one: arrays of a sweep, entries of a race."""
     arrays_failed: str
     """Why some of them were not submitted."""
+    winner: str
+    """Of a race: the job that runs."""
+    withdrawn: bool
+    """Of a race: whether the winner has seen that no other job waits any more."""
     monitor: Mapping[str, list[str]]
     """What the monitors of an ended run saw."""
 

@@ -20,7 +20,8 @@ emit_file() {
     fi
 }
 
-# emit_arrays: which arrays of a large sweep the scheduler took, and why others were not.
+# emit_arrays: which further jobs of a run the scheduler took (arrays of a large sweep, entries of a race), why others
+# were not, and which the winner of a race withdrew.
 emit_arrays() {
     for array in submit/array.[0-9]*; do
         if [ -s "$array" ]; then
@@ -28,6 +29,7 @@ emit_arrays() {
         fi
     done
     emit_file arrays-failed submit/arrays.failed
+    emit_file withdrawn state/0/withdrawn
 }
 
 # ask KEY COMMAND...: what it printed, what it complained of and its exit code, in three frames. A

@@ -1,7 +1,8 @@
 #!/bin/sh
-# submit_arrays.sh DIGEST COMMENT PARALLEL COMMAND...: submit the arrays of a large sweep after its first one, as
-# submit/arrays lists them. PARALLEL: one after the other, behind this dependency. An array that Slurm takes twice
-# runs once: its first copy to start claims it. It is started detached, so that it outlives the connection.
+# submit_arrays.sh DIGEST COMMENT PARALLEL COMMAND...: submit the jobs of a run after its first one, as submit/arrays
+# lists them: the arrays of a large sweep, or the entries of a race, whose options are in submit/race.NUMBER.
+# PARALLEL: one array after the other, behind this dependency. A job that Slurm takes twice runs once: its first copy
+# to start claims it. It is started detached, so that it outlives the connection.
 umask 077
 cd "$(dirname "$0")/.." || exit 1
 digest=$1 comment=$2 chain=$3
@@ -31,7 +32,8 @@ find_taken() {
     done | sort -n | head -n 1)
 }
 
-submit_array() {
+# submit_job WORD...: run sbatch with these words, at most four times, and write down the id
+submit_job() {
     tries=0
     while [ "$tries" -lt 4 ]; do
         [ ! -e cancel ] || return 1
@@ -45,24 +47,54 @@ submit_array() {
             fi
         fi
         : >>"submit/array-out.$number" || return 1
-        "$@" "--comment=$comment.$number" "--array=$indexes" "--output=logs/job-%A_%a+$offset.out" \
-            ${chain:+"--dependency=$chain$before"} bundle/job.sbatch "$digest" "$offset" "$number" \
-            </dev/null >"submit/array-out.$number" 2>"submit/array-err.$number"
+        "$@" </dev/null >"submit/array-out.$number" 2>"submit/array-err.$number"
         id=$(sed -n 's/^\([0-9][0-9]*\)\(;.*\)\{0,1\}$/\1/p' "submit/array-out.$number" | tail -n 1)
         if [ -n "$id" ]; then
             take "$id"
             return
         fi
+        # an answer that no other attempt changes
+        ! grep -q -i -F -f submit/refusals "submit/array-err.$number" 2>/dev/null || return 1
     done
+    return 1
+}
+
+# submit_array COMMAND...: one array of a sweep; without it the sweep is incomplete
+submit_array() {
+    submit_job "$@" "--comment=$comment.$number" "--array=$indexes" "--output=logs/job-%A_%a+$offset.out" \
+        ${chain:+"--dependency=$chain$before"} bundle/job.sbatch "$digest" "$offset" "$number" && return
     head -c 1000 "submit/array-err.$number" >submit/arrays.failed
     return 1
+}
+
+# submit_entry COMMAND...: one entry of a race, unless another one runs; the others do without it
+submit_entry() {
+    [ ! -L state/0/claim ] || return 0
+    set -- "$@" "--comment=$comment.$number"
+    while IFS= read -r word; do
+        set -- "$@" "$word"
+    done <"submit/race.$number"
+    if submit_job "$@" bundle/job.sbatch "$digest"; then
+        # what has started meanwhile may have looked for others before this one was there
+        if [ -e cancel ] || [ -L state/0/claim ]; then
+            id=$(cut -d';' -f1 "submit/array.$number")
+            [ "$(readlink state/0/claim)" = "$id" ] || scancel "$id"
+        fi
+    elif [ ! -e cancel ]; then
+        printf '%s %s\n' "$number" "$(head -c 200 "submit/array-err.$number" | tr '\n' ' ')" >>submit/.failed
+    fi
 }
 
 number=0
 before=$(cut -d';' -f1 submit/jobid) || exit 1
 while read -r offset indexes <&3; do
     number=$((number + 1))
-    [ -s "submit/array.$number" ] || submit_array "$@" || exit 1
-    before=$(cat "submit/array.$number")
+    if [ "$offset" = race ]; then
+        [ -s "submit/array.$number" ] || submit_entry "$@"
+    else
+        [ -s "submit/array.$number" ] || submit_array "$@" || exit 1
+        before=$(cat "submit/array.$number")
+    fi
 done 3<submit/arrays
+[ ! -e submit/.failed ] || mv -T submit/.failed submit/arrays.failed
 : >submit/arrays.done

@@ -60,6 +60,7 @@ def list_values(plan: Plan, *, standalone: bool) -> dict[str, object]:
         "packed": view_packed(plan, remove_caches),
         "claim": claim,
         "code": plan.code_folder and view_code(plan.code_folder),
+        "race": bool(plan.race),
         "world": shape.world,
         "silence": _may_fall_silent(plan) and not standalone,
         "min_world": (shape.min_nodes or 0) * shape.ranks_per_node,

@@ -34,6 +34,7 @@ from jobgen.resolve import (
     preparing,
     profiling_steps,
     program,
+    racing,
     rank_environment,
     saving,
     start,
@@ -119,7 +120,7 @@ def _examine_steps(look: Inputs) -> Examined:
     )
     if whole.plan is None:
         return Examined(None, whole.problems, checked)
-    plan = plan._replace(directives=whole.plan.directives)
+    plan = plan._replace(directives=whole.plan.directives, race=whole.plan.race)
     trained = next((each.planner_request for each in every if each.planner_request), None)
     return Examined(plan, plan.notes, checked, trained)
 
@@ -256,6 +257,7 @@ def _decide(look: Inputs, decided: _Decided, sized: Sized) -> Plan:
         ),
         extra=_extra(look),
         submit_options=directives.build_dependency(look),
+        race=racing.plan_race(look, sized),
         stop=warning,
         container=inside,
         caches=cached,

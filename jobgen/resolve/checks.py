@@ -100,11 +100,14 @@ def _after(look: Inputs) -> list[PlanCheck]:
     found: list[PlanCheck] = []
     known = look.facts.after
     for index, name in enumerate(look.job.after if known is not None else ()):
-        if known and name in known:
+        if known and known.get(name):
             found.append(PlanCheck("ok", f"waits for {name} ({known[name]})"))
             continue
         message = f"after: unknown run '{name}' on {look.cluster.name}"
         hint = "submit that job first; list runs with: jobgen ls -a"
+        if known and name in known:
+            message = f"after: {name} is a race, and none of its jobs has started"
+            hint = f"submit this job when it has started: jobgen show {name}"
         found.append(PlanCheck("fail", message, "J209", hint, look.spec.find_place("after", index)))
     return found
 

@@ -141,7 +141,7 @@ def _share(look: Inputs, shape: Shape, sized: Sized) -> dict[str, Setting]:
 def build_dependency(look: Inputs) -> tuple[str, ...]:
     """``--dependency`` for sbatch's command line: ids of other runs are in no file."""
     known = look.facts.after or {}
-    ids = [known[name] for name in look.job.after if name in known]
+    ids = [known[name] for name in look.job.after if known.get(name)]
     if not ids:
         return ()
     theirs = allocation.merge_options(look).get("dependency")

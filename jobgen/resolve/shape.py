@@ -51,6 +51,7 @@ def decide_shape(look: Inputs, program: Program, sized: Sized) -> tuple[Shape, S
     _time(look, sized)
     _memory(look, sized)
     elements = _elements(look, sized)
+    _race(look, sized)
     gpu = look.cluster.nodes.gpu or ""
     size = Shape(
         nodes=nodes,
@@ -84,6 +85,13 @@ def _elements(look: Inputs, sized: Sized) -> int | None:
         hint = "choose a Slurm cluster with -c, or submit once per value with --set"
         sized.problems.append(look.diagnose_job("J228", message, key, hint=hint))
     return array.elements
+
+
+def _race(look: Inputs, sized: Sized) -> None:
+    if look.job.race and look.local:
+        message = "race: the local cluster has one queue"
+        hint = "choose a Slurm cluster with -c, or remove race"
+        sized.problems.append(look.diagnose_job("J298", message, "race", hint=hint))
 
 
 def _nodes(look: Inputs, sized: Sized) -> None:

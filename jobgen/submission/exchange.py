@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from jobgen.model.bundle import SECRETS_FILE, BundleFile
+from jobgen.model.race import read_race
 from jobgen.model.record import RunRecord
 from jobgen.model.sweep_arrays import read_arrays
 from jobgen.named_tuple import NamedTuple
@@ -71,6 +72,7 @@ def make_record(
         "array": shape.packing.indexes if shape.packing else array and array.value,
         "packed": shape.packing and shape.packing.nodes,
         "sweep": bool(plan.elements),
+        "race": [list(words) for words in plan.race],
         "monitor": plan.monitor and plan.monitor.every,
         "code": plan.code_folder,
     }
@@ -114,7 +116,10 @@ def list_run_files(record: RunRecord, bundle: Bundle) -> tuple[BundleFile, ...]:
         "created": record.created,
         "shape": {key: value for key, value in record.shape.items() if key not in _HERE},
     }
-    helpers = scripts.list_files(read_arrays(record.shape))
+    helpers = {
+        **scripts.list_files(read_arrays(record.shape)),
+        **scripts.list_race_files(read_race(record.shape), record.token),
+    }
     ours = [
         BundleFile("TOKEN", f"{record.token}\n".encode(), 0o600),
         BundleFile("run.json", (json.dumps(about, indent=2) + "\n").encode(), 0o600),
@@ -167,12 +172,14 @@ class RunScripts:
             output = [f"--output=logs/job-%A_%a+{first.offset}.out"] if first.offset else []
             options = (*options, f"--array={first.indexes}", *output)
             entry = (*entry, str(first.offset))
+        options = (*options, *next(iter(read_race(self._record.shape)), ()))
         made = Attempt(entry, directory, self._record.token, attempt)
         return self.scheduler.submit(made, options)
 
 
 def build_array_words(record: RunRecord, scheduler: Scheduler) -> tuple[str, ...]:
-    """The words of ``submit_arrays.sh``: how each further array of a large sweep is submitted.
+    """The words of ``submit_arrays.sh``: how each further job of a run is submitted: an array of a
+    large sweep, or an entry of a race.
 
     With a limit on what runs at once, an array starts when the one before it has ended.
     """
@@ -202,6 +209,7 @@ def rehearse(
     run = RunScripts(record, plan.submit_options)
     directory = f"{record.site.root}/{record.folder}"
     upload, start = _rehearse_scripts(run, directory)
+    first = run.build_sbatch(directory, 1)
     files = (*list_run_files(record, bundle), *kept)
     rendered = len(bundle.files)
     src = f"src/ ({count(uploads, 'file')}), " if uploads else ""
@@ -213,16 +221,27 @@ def rehearse(
             DryStep("connect", describe_connection(record.site.login)),
             DryStep("upload", f"tar of {sent} to {directory}", upload),
             *((DryStep("secrets", hidden),) if plan.secrets else ()),
-            DryStep("submit", f"cd {directory} && {_expand(run, directory)}", start),
+            DryStep("submit", f"cd {directory} && {_expand(first, directory)}", start),
+            *_rehearse_race(run, record, directory),
         ),
         tuple((f.path, len(f.content)) for f in files),
     )
 
 
-def _expand(run: RunScripts, directory: str) -> str:
+def _expand(command: Command, directory: str) -> str:
     """The command of sbatch; the variables of the directory expand where it is pasted."""
     option = f"--chdir={directory}"
-    return str(run.build_sbatch(directory, 1)).replace(quote(option), quote_expandable(option))
+    return str(command).replace(quote(option), quote_expandable(option))
+
+
+def _rehearse_race(run: RunScripts, record: RunRecord, directory: str) -> Iterator[DryStep]:
+    """The commands of sbatch for the jobs of a race after the first one."""
+    planned = record._replace(directory=directory, submission={"options": list(run.options)})
+    digest, comment, _, *words = build_array_words(planned, run.scheduler)
+    for number, options in enumerate(read_race(record.shape)[1:], start=1):
+        more = (f"--comment={comment}.{number}", *options, ENTRY, digest)
+        command = Command((*words, *more))
+        yield DryStep("submit", f"cd {directory} && {_expand(command, directory)}")
 
 
 def _rehearse_scripts(run: RunScripts, directory: str) -> list[str]:

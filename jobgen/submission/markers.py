@@ -78,17 +78,21 @@ class Markers:
     report: Mapping[str, float] = field(default_factory=dict)
     """What the program reported of itself."""
     arrays: Mapping[str, str] = field(default_factory=dict)
-    """Of a large sweep: number → job id of its arrays after the first one."""
+    """Number → job id of the jobs after the first one: arrays of a sweep, entries of a race."""
     arrays_failed: str = ""
     """Why some of them were not submitted."""
+    withdrawn: bool = False
+    """Of a race: whether the winner has seen that no other job waits any more."""
     complete: bool = True
     """Whether every marker was read; what is missing from others proves nothing."""
 
     def list_arrays(self) -> Submission:
-        """The arrays of a large sweep, as the run database keeps them."""
+        """The jobs of a run after its first one, as the run database keeps them."""
         known: Submission = {}
         if self.arrays:
             known["arrays"] = dict(self.arrays)
+        if self.withdrawn:
+            known["withdrawn"] = True
         if self.arrays_failed:
             known["arrays_failed"] = self.arrays_failed
         return known
@@ -157,6 +161,7 @@ def read_markers(told: Mapping[str, list[str]]) -> Markers:
         report=read_report(told.get("report", [])),
         arrays=dict(_read_arrays(told.get("array", []))),
         arrays_failed="\n".join(told.get("arrays-failed", []))[:LONGEST],
+        withdrawn=any(text.split()[-1:] == ["all"] for text in told.get("withdrawn", [])),
         complete="looked" in told,
     )
 

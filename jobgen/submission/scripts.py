@@ -12,6 +12,7 @@ from jobgen.model.observation import format_mark
 from jobgen.model.record import JobId
 from jobgen.model.sweep_arrays import SweepArray
 from jobgen.payload import text
+from jobgen.scheduler.refusals import CONTROLLER
 from jobgen.shell import Command, Raw, join, list_names, quote_expandable
 
 PATIENCE = 20
@@ -28,6 +29,19 @@ def list_files(arrays: Sequence[SweepArray] = ()) -> Mapping[str, str]:
         files["submit/submit_arrays.sh"] = text("submit_arrays.sh")
         rows = (f"{array.offset} {array.indexes}\n" for array in arrays[1:])
         files["submit/arrays"] = "".join(rows)
+    return files
+
+
+def list_race_files(race: Sequence[Sequence[str]], token: str) -> Mapping[str, str]:
+    """What lies in the run directory of a race: path → text."""
+    if not race:
+        return {}
+    files = {f"submit/{name}": text(name) for name in ("submit_arrays.sh", "withdraw.sh")}
+    files["submit/race"] = f"{format_mark(token)}\n"
+    files["submit/arrays"] = "race\n" * (len(race) - 1)
+    files["submit/refusals"] = "".join(f"{words}\n" for words in CONTROLLER)
+    for number, words in enumerate(race[1:], start=1):
+        files[f"submit/race.{number}"] = "".join(f"{word}\n" for word in words)
     return files
 
 

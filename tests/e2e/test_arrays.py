@@ -163,6 +163,48 @@ def test_some_elements_are_cancelled_and_shown_and_the_others_go_on(
     assert "has no element 7" in refused.stderr
 
 
+COUNTED = """\
+import os, time
+from pathlib import Path
+here, element = Path(os.environ["JOBGEN_RUN_DIR"]), os.environ["SLURM_ARRAY_TASK_ID"]
+mine = here / f"running.{element}"
+mine.touch(exist_ok=False)
+while len(list(here.glob("running.*"))) < 2 and not list(here.glob("most.*")):
+    time.sleep(0.05)
+with (here / f"most.{element}").open("a") as most:
+    print(len(list(here.glob("running.*"))), file=most)
+time.sleep(0.3)
+mine.unlink()
+"""
+
+
+@pytest.mark.parametrize(
+    ("elements", "at_once"), [(6, 2), pytest.param(36, 4, marks=pytest.mark.exhaustive)]
+)
+def test_so_many_elements_run_at_a_time_and_each_once(
+    cluster: Cluster, tmp_path: Path, elements: int, at_once: int
+) -> None:
+    (tmp_path / "job").mkdir()
+    (tmp_path / "job" / "train.py").write_text(COUNTED)
+    job = {
+        "name": "limited",
+        "run": "train.py",
+        "nodes": 1,
+        "procs_per_node": 1,
+        "time": "10m",
+        "launcher": "srun",
+        "preflight": "off",
+        "array": f"0-{elements - 1}%{at_once}",
+    }
+    run = submit(cluster, write(tmp_path / "job", job))
+    assert run.wait() == 0, run.story()
+    assert run.show()["elements"] == {"COMPLETED": elements}
+    counts = {int(p.suffix[1:]): p.read_text() for p in run.directory.glob("most.*")}
+    assert sorted(counts) == list(range(elements))
+    # one line each: no element ran twice
+    assert 2 <= max(int(text) for text in counts.values()) <= at_once
+
+
 SWEPT = """\
 import os
 print(os.environ["SLURM_ARRAY_TASK_ID"], os.environ["RANK"], os.environ["LR"], *os.sys.argv[1:])
@@ -189,6 +231,32 @@ def test_each_element_of_a_sweep_gets_its_own_values(cluster: Cluster, tmp_path:
     assert {path.read_text() for path in run.directory.glob("logs/*/0/*.out")} == {
         f"{i} {rank} {lr} --lr {lr} --seed {seed}\n" for i, (lr, seed) in wanted for rank in (0, 1)
     }
+
+
+def test_a_sweep_of_twelve_is_shown_by_the_names_of_its_elements(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    (tmp_path / "job").mkdir()
+    (tmp_path / "job" / "train.py").write_text(f"{SWEPT}os._exit(os.environ['LR'] == '1e-4')\n")
+    job = {
+        "name": "twelve",
+        "run": "train.py",
+        "nodes": 1,
+        "procs_per_node": 1,
+        "time": "10m",
+        "launcher": "srun",
+        "preflight": "off",
+        "sweep": {"grid": {"LR": ["1e-3", "1e-4"], "SEED": list(range(6))}},
+    }
+    run = submit(cluster, write(tmp_path / "job", job))
+    assert run.wait() == 1, run.story()
+    assert run.show()["elements"] == {"COMPLETED": 6, "FAILED": 6}
+    texts = [path.read_text() for path in run.directory.glob("logs/*/0/*.0.out")]
+    assert sorted(text.split()[0] for text in texts) == sorted(map(str, range(12)))
+    rows = answer(run.jobgen("show", "-v", "--json"))["elements"]
+    grid = [f"LR={rate},SEED={seed}" for rate in ("1e-3", "1e-4") for seed in range(6)]
+    assert [row["name"] for row in rows] == grid
+    assert [row["state"] for row in rows] == ["COMPLETED"] * 6 + ["FAILED"] * 6
 
 
 def test_what_failed_of_a_sweep_runs_again_with_its_values(

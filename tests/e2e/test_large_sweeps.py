@@ -149,14 +149,31 @@ def test_a_sweep_above_the_limit_on_jobs_is_refused_before_anything_is_sent(
         small_arrays.run("login", ["sacctmgr", "-i", *words.split()], user="root")
 
 
+def count_requests(cluster: Cluster) -> int:
+    """The questions of the user to the controller since its statistics were reset."""
+    by_user = cluster.slurm("sdiag").partition("statistics by user")[2]
+    return sum(int(n) for n in re.findall(r"tester\s*\(\s*\d+\) count:(\d+)", by_user))
+
+
 def test_a_thousand_elements_take_few_requests(cluster: Cluster, tmp_path: Path) -> None:
     """At most 20 questions of the user to the controller, however many elements there are."""
     cluster.slurm("sdiag", "--reset")
     sweep = {"random": {"samples": 2000, "values": {"SEED": {"int": [0, 9]}}}}
     run = start_sweep(cluster, tmp_path / "job", sweep=sweep, slurm={"begin": "now+1hour"})
-    stats = cluster.slurm("sdiag")
-    by_user = stats.partition("statistics by user")[2]
-    count = sum(int(n) for n in re.findall(r"tester\s*\(\s*\d+\) count:(\d+)", by_user))
-    assert 2 <= count <= 40, stats
+    assert 2 <= count_requests(cluster) <= 40
     assert run.show()["elements"] == {"PENDING": 2000}
     answer(run.jobgen("cancel", "--json"))
+
+
+def test_a_thousand_elements_in_many_arrays_take_few_requests(tmp_path: Path) -> None:
+    """The limit on one array is the site's; an sbatch for each array is the least there is."""
+    with Cluster.up(Options(nodes=2, conf=("MaxArraySize=101",))) as cluster:
+        cluster.slurm("sdiag", "--reset")
+        sweep = {"random": {"samples": 1000, "values": {"SEED": {"int": [0, 9]}}}}
+        run = start_sweep(cluster, tmp_path / "job", sweep=sweep, slurm={"begin": "now+1hour"})
+        assert 10 <= count_requests(cluster) <= 20
+        assert run.show()["elements"] == {"PENDING": 1000}
+        cluster.slurm("sdiag", "--reset")
+        answer(run.jobgen("cancel", "--json"))
+        assert run.show()["elements"] == {"CANCELLED": 1000}
+        assert count_requests(cluster) <= 20

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.cluster import Cluster
+from tests.cluster import Cluster, Options
 from tests.e2e.runs import Run, answer, submit, write
 from tests.waiting import until
 
@@ -144,6 +144,36 @@ def test_each_element_is_finished_once_whatever_is_killed(
         assert ends[0].startswith("rc=137" if element in killed else "rc=0"), tell(run, element)
     shown = run.show()
     assert shown["elements"] == {"COMPLETED": count - len(killed), "FAILED": len(killed)}
+
+
+def test_a_preempted_packed_sweep_goes_on_and_ends_each_element_once(tmp_path: Path) -> None:
+    """A job of a partition with a higher priority takes the nodes; Slurm requeues the sweep."""
+    conf = (
+        "PreemptType=preempt/partition_prio",
+        "PreemptMode=REQUEUE",
+        "PartitionName=urgent Nodes=n1,n2 PriorityTier=10 MaxTime=60 State=UP",
+    )
+    with Cluster.up(Options(nodes=2, conf=conf)) as cluster:
+        run = start_packed(cluster, tmp_path / "job", ["well", "well", "wait", "wait", "well"])
+        for element in (2, 3):
+            find_attempt(run, element)
+        urgent = cluster.sbatch(
+            f"#!/bin/sh\nuntil [ -e {run.directory}/over ]; do sleep 0.1; done\n",
+            *("--partition=urgent", "--nodes=2", "--exclusive"),
+        )
+        cluster.wait_state(urgent, "RUNNING")
+        until(lambda: cluster.job(run.job)["JobState"] == "PENDING", "the sweep to be preempted")
+        assert run.show()["state"] == "PENDING"
+        for element in (2, 3):
+            (run.directory / f"killed.{element}").touch()
+        (run.directory / "over").touch()
+        cluster.wait_state(urgent)
+        cluster.start_now(run.job)
+        assert run.wait() == 0, run.story()
+        assert run.show()["elements"] == {"COMPLETED": 5}
+        for element in range(5):
+            assert len(list_ends(run, element)) == 1, tell(run, element)
+            assert count_successes(run, element) == 1, tell(run, element)
 
 
 def test_a_lost_node_costs_no_element(cluster: Cluster, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from jobgen.cli.screens.job_state import (
     name_state,
 )
 from jobgen.cli.screens.jobs import dump_job
+from jobgen.cli.screens.race_rows import name_jobs
 from jobgen.cli.screens.sweep_rows import draw_elements
 from jobgen.model.record import RunRecord
 from jobgen.shell import split_lines
@@ -85,7 +86,7 @@ def _row(record: RunRecord, now: float) -> tuple[str, ...]:
     old = "~" if is_old(record, now) else ""
     return (
         defuse(record.alias),
-        str(record.job) if record.job else "-",
+        name_jobs(record) if record.job else "-",
         defuse(record.site.cluster),
         old + name_state(record),
         str(record.shape.get("packed") or record.shape.get("nodes", "-")),

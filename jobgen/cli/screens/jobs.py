@@ -16,6 +16,7 @@ from jobgen.cli.screens.job_state import (
     is_old,
     name_state,
 )
+from jobgen.cli.screens.race_rows import dump_race, list_race, name_jobs
 from jobgen.cli.screens.ranks import LOG_LINES, describe_ranks, describe_steps, name_log_command
 from jobgen.cli.screens.run_files import format_location
 from jobgen.model.record import JobState, RunRecord
@@ -61,7 +62,8 @@ def draw_run(
 def _draw_head(found: RunView, now: float, ink: Ink, *, verbose: bool) -> list[str]:
     """The state; why; where; and what else is known of the ranks."""
     record = found.record
-    job = f"Slurm {record.job}" if record.site.scheduler == "slurm" else f"job {record.job}"
+    ids = name_jobs(record)
+    job = f"Slurm {ids}" if record.site.scheduler == "slurm" else f"job {ids}"
     job = job if record.job else "no job id"
     head = f"{ink('strong', defuse(record.alias))} ({job}, {defuse(record.site.cluster)})"
     took, word = compute_elapsed(record, now), "after" if record.ended else "for"
@@ -81,7 +83,12 @@ def _draw_head(found: RunView, now: float, ink: Ink, *, verbose: bool) -> list[s
         lines.append(f"  last update {format_span(max(now - record.updated, 0))} ago")
     most = len(record.unfit) if verbose else UNFIT
     rows = sweep_rows.draw_elements(found.elements, every=verbose)
-    about = [*_list_elements(record, found.values), *rows, *_list_unfit(record)[:most]]
+    about = [
+        *list_race(record),
+        *_list_elements(record, found.values),
+        *rows,
+        *_list_unfit(record)[:most],
+    ]
     if len(record.unfit) > most:
         nodes = count(len(record.unfit) - most, "more node")
         about.append(f"and {nodes}: jobgen show {defuse(record.alias)} -v")
@@ -266,6 +273,7 @@ def dump_job(record: RunRecord) -> dict[str, Any]:
         "digest": f"sha256:{record.digest}",
         "shape": dict(record.shape),
         **({"elements": dict(record.elements)} if record.elements else {}),
+        **dump_race(record),
         "report": dict(record.report),
         "preflight": [
             {"start": start, "node": node, "what": what} for start, node, what in record.unfit

@@ -11,6 +11,7 @@ from jobgen.cli.diagnostics import PLAIN
 from jobgen.cli.layout import clip, fold, format_size, write_hours
 from jobgen.cli.output import TIMES, Ink, defuse
 from jobgen.cli.params import SECTIONS
+from jobgen.cli.screens.race_rows import describe_race
 from jobgen.cli.screens.sweep_rows import describe_packing, list_elements
 from jobgen.errors import Diagnostic
 from jobgen.model.units import Walltime
@@ -107,6 +108,7 @@ def draw_head(preview: Preview, ink: Ink) -> list[str]:
     swept = _label("Sweep", [clip(text, ink.width - _LABEL) for text in elements], ink)
     packed = describe_packing(plan)
     rows += draw_row("Workers", packed, ink) if packed else []
+    rows += draw_row("Race", describe_race(plan), ink) if plan.race else []
     launched = draw_row("Launch", launch, ink) if not plan.programs else []
     kind = "Groups" if plan.has_groups else "Steps"
     steps = _label(kind, [clip(text, ink.width - _LABEL) for text in _list_steps(plan)], ink)

@@ -10,6 +10,7 @@ from jobgen.cli.layout import align, format_size, write_hours
 from jobgen.cli.output import Ink, defuse
 from jobgen.cli.screens import plan_sections
 from jobgen.cli.screens.plan_summary import Preview, draw_next, draw_top
+from jobgen.cli.screens.race_rows import name_jobs
 from jobgen.cli.screens.run_files import format_location
 from jobgen.errors import Diagnostic
 from jobgen.wording import count
@@ -113,7 +114,7 @@ def list_failing(checks: Iterable[PlanCheck]) -> list[Diagnostic]:
 def screen(record: RunRecord, ink: Ink) -> str:
     """The job's name and ids, and how to follow, look, cancel and find its files."""
     name = defuse(record.alias)
-    job = f"   {_scheduler(record)} {record.job}" if record.job else ""
+    job = f"   {_scheduler(record)} {name_jobs(record)}" if record.job else ""
     rows = [
         ("follow", f"jobgen logs {name} -f"),
         ("status", f"jobgen show {name}"),

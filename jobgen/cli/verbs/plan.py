@@ -9,7 +9,7 @@ import click
 
 from jobgen.cli.call import Call
 from jobgen.cli.commands import verb
-from jobgen.cli.flags import VARIANT
+from jobgen.cli.flags import RACE, VARIANT
 from jobgen.cli.params import COUNTS, FILE, JOB, SECTIONS
 
 
@@ -20,10 +20,10 @@ from jobgen.cli.params import COUNTS, FILE, JOB, SECTIONS
     "jobgen plan job.yaml -c a100x16 --set nodes=2 --diff",
     "jobgen plan job.yaml -c a100x16 --why --nodes 1,2,4,8",
     "jobgen plan job.yaml --compare a100x16,dgx-h100",
-    "jobgen plan job.yaml -c a100x16 --json",
 )
 @JOB
 @VARIANT
+@RACE
 @click.option(
     "--section",
     multiple=True,

@@ -8,7 +8,7 @@ import click
 
 from jobgen.cli.call import Call
 from jobgen.cli.commands import verb
-from jobgen.cli.flags import OUTSIDE, TRUST, VARIANT
+from jobgen.cli.flags import OUTSIDE, RACE, TRUST, VARIANT
 from jobgen.cli.params import JOB
 
 
@@ -16,6 +16,7 @@ from jobgen.cli.params import JOB
     "submit",
     "jobgen submit -c a100x16 --dry-run        # show everything, send nothing",
     "jobgen submit -c local --follow           # run on this machine, show the logs",
+    "jobgen submit -c a100x16 --race partition=short,long",
     "ID=$(jobgen submit job.yaml -c a100x16 -q)",
 )
 @JOB
@@ -24,6 +25,7 @@ from jobgen.cli.params import JOB
 @click.option("-w", "--wait", is_flag=True, help="Wait for the end; exit with the job's status")
 @click.option("--force", is_flag=True, help="Submit even if a check of the plan fails")
 @VARIANT
+@RACE
 @TRUST
 @OUTSIDE
 def command(call: Call, job: Path, dry_run: bool, follow: bool, wait: bool, force: bool) -> int:

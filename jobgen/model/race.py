@@ -1,0 +1,152 @@
+"""A race: one run that waits in several queues of a cluster; the first job to start runs it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from jobgen.model.fields import LINE, describe_value, suggest
+from jobgen.model.form import Check, refuse
+from jobgen.model.record import JobId
+from jobgen.named_tuple import NamedTuple
+
+if TYPE_CHECKING:
+    from jobgen.model.record import RunRecord
+    from jobgen.model.record_data import Submission
+
+OPTIONS = ("partition", "qos", "account", "constraint", "reservation")
+"""Options of sbatch that choose where a job waits, and change nothing of its script."""
+LEAST, MOST = 2, 4
+"""Entries of a race."""
+_SHAPE = ("nodes", "gpus_per_node", "procs_per_node", "cpus_per_task", "mem", "time")
+_CODE = "J298"
+
+RaceOptions = Mapping[str, str]
+
+
+def _check_options(value: object) -> RaceOptions:
+    if not isinstance(value, Mapping) or not value:
+        message = f"expected a mapping of options, got {describe_value(value)}"
+        raise refuse("J120", message, "write {partition: short} or {partition: long, qos: high}")
+    for name in value:
+        if name == "cluster":
+            message = "a race stays on one cluster: its jobs share a run directory"
+            raise refuse(_CODE, message, "submit to each cluster and cancel the others")
+        if name in _SHAPE:
+            message = f"the entries of a race share one script, so '{name}' cannot differ"
+            raise refuse(_CODE, message, f"what may differ: {', '.join(OPTIONS)}")
+        if name not in OPTIONS:
+            message = f"'{name}' cannot differ between the entries of a race"
+            raise refuse(_CODE, message, suggest(str(name), OPTIONS, "what may differ"))
+    return {str(name): LINE(text) for name, text in value.items()}
+
+
+def _check_race(value: object) -> tuple[RaceOptions, ...]:
+    if not isinstance(value, (list, tuple)):
+        message = f"expected a list of entries, got {describe_value(value)}"
+        raise refuse("J120", message, "write [{partition: short}, {partition: long}]")
+    entries = tuple(_check_options(each) for each in value)
+    if not LEAST <= len(entries) <= MOST:
+        message = f"a race has {LEAST} to {MOST} entries, not {len(entries)}"
+        raise refuse(_CODE, message, "each entry is one more job in the queue")
+    for number, entry in enumerate(entries):
+        if entry in entries[:number]:
+            raise refuse(_CODE, f"two entries are {describe_entry(entry)}", "remove one of them")
+    return entries
+
+
+RACE = Check(
+    _check_race,
+    {
+        "type": "array",
+        "minItems": LEAST,
+        "maxItems": MOST,
+        "items": {
+            "type": "object",
+            "minProperties": 1,
+            "additionalProperties": False,
+            "properties": {name: {"type": ["string", "number"]} for name in OPTIONS},
+        },
+    },
+)
+
+
+class RaceEntry(NamedTuple):
+    """One job of a race."""
+
+    options: tuple[str, ...]
+    """Words of sbatch: ``--partition=short``."""
+    job: JobId | None = None
+    """None if the scheduler has not taken it."""
+    failure: str = ""
+    """Why the scheduler refused it."""
+
+    @property
+    def name(self) -> str:
+        """``partition=short,qos=high``."""
+        return ",".join(word.removeprefix("--") for word in self.options)
+
+
+def describe_entry(options: RaceOptions) -> str:
+    """``partition=short,qos=high``."""
+    return ",".join(f"{name}={text}" for name, text in options.items())
+
+
+def list_words(race: tuple[RaceOptions, ...]) -> tuple[tuple[str, ...], ...]:
+    """The words of sbatch of each entry."""
+    return tuple(tuple(f"--{name}={text}" for name, text in entry.items()) for entry in race)
+
+
+def read_race(shape: Mapping[str, Any]) -> tuple[tuple[str, ...], ...]:
+    """The words of each entry of a run's race; of other runs none."""
+    return tuple(tuple(map(str, words)) for words in shape.get("race", ()))
+
+
+def find_winner(record: RunRecord) -> JobId | None:
+    """The job of a race that runs, or ran; None while all wait."""
+    winner = record.submission.get("winner")
+    return JobId.parse(winner) if winner else None
+
+
+def list_entries(record: RunRecord) -> tuple[RaceEntry, ...]:
+    """The entries of a race, each with its job as far as it is known."""
+    later = record.submission.get("arrays", {})
+    # the job of the first entry is the run's until another one wins
+    others = record.submission.get("state", {}).get("others", [])
+    candidates = [*([str(record.job)] if record.job else []), *others]
+    first = next((job for job in candidates if job not in later.values()), None)
+    ids = {**later, **({"0": first} if first else {})}
+    failures = _read_failures(str(record.submission.get("arrays_failed", "")))
+    return tuple(
+        RaceEntry(
+            words,
+            JobId.parse(ids[str(number)]) if str(number) in ids else None,
+            failures.get(number, ""),
+        )
+        for number, words in enumerate(read_race(record.shape))
+    )
+
+
+def _read_failures(text: str) -> dict[int, str]:
+    """``NUMBER MESSAGE`` of each line."""
+    rows = (line.partition(" ") for line in text.split("\n"))
+    return {int(number): message for number, _, message in rows if number.isdecimal()}
+
+
+def is_undecided(record: RunRecord) -> bool:
+    """Whether the run is a race of which no job has started yet."""
+    return bool(read_race(record.shape)) and find_winner(record) is None
+
+
+def lacks_entries(record: RunRecord) -> bool:
+    """Whether entries of an undecided race were neither taken nor refused yet."""
+    entries = list_entries(record) if is_undecided(record) else ()
+    return any(entry.job is None and not entry.failure for entry in entries)
+
+
+def decide_race(record: RunRecord, claim: JobId | None) -> RunRecord:
+    """The record of a race that ``claim`` has won; any other run as it is."""
+    if claim is None or not is_undecided(record):
+        return record
+    submission: Submission = {**record.submission, "winner": str(claim)}
+    return record._replace(job=claim, submission=submission)

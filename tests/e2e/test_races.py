@@ -1,0 +1,265 @@
+"""A run that races in several queues of a real Slurm: one job runs, the others are withdrawn."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cluster import Cluster, Options
+from tests.cluster.client import JOBGEN
+from tests.e2e.runs import Run, answer, write
+from tests.waiting import HANG, until
+
+pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(900)]
+
+RUN = """\
+echo "$SLURM_JOB_ID $SLURM_JOB_PARTITION" >>"$JOBGEN_RUN_DIR/executed"
+until [[ -e $JOBGEN_RUN_DIR/end ]]; do sleep 0.1; done
+"""
+RACE = ("--race", "partition=gpu,short,debug")
+PROMPT = 10.0
+"""Seconds after the winner's claim in which the others are gone."""
+
+
+@pytest.fixture(scope="module")
+def course() -> Iterator[Cluster]:
+    """A cluster whose controller may be killed."""
+    with Cluster.up(Options(nodes=2, message_timeout=5)) as cluster:
+        yield cluster
+
+
+class Trial:
+    """One race, named so that its run can be found by whoever did not submit it."""
+
+    def __init__(self, cluster: Cluster, folder: Path, name: str, **slurm: str) -> None:
+        self.cluster, self.name = cluster, name
+        folder.mkdir(parents=True, exist_ok=True)
+        job = {"name": name, "run": RUN, "nodes": 1, "procs_per_node": 1, "time": "2m"}
+        more = {"launcher": "plain", "preflight": "off", "slurm": slurm or None}
+        self.job = write(folder, {**job, **more})
+        profile = str(cluster.profile(procs_per_node=1))
+        self.words = ["jobgen", "submit", str(self.job), "-c", profile, "-q", *RACE]
+
+    def submit(self) -> None:
+        done = self.cluster.client.jobgen(*self.words[1:])
+        assert done.returncode == 0, done.stderr
+
+    def start_client(self) -> subprocess.Popen[bytes]:
+        words = self.cluster.client.words([*JOBGEN, *self.words[1:]])
+        return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+    @property
+    def directory(self) -> Path | None:
+        return next(self.cluster.scratch.glob(f"{self.name}-????????"), None)
+
+    def has(self, path: str) -> bool:
+        """Whether the run directory holds this file or link."""
+        return self.directory is not None and os.path.lexists(self.directory / path)
+
+    def find(self) -> Run:
+        """The run as later commands find it; it is submitted again if it never got that far."""
+        jobs: list[Any] = []
+
+        def has_job() -> bool:
+            known = [job for job in self._list() if job["state"] != "REJECTED"]
+            if not known:
+                self.submit()
+            shown = [self.cluster.client.jobgen("show", job["id"], "--json") for job in known]
+            jobs[:] = [answer(done)["job"] for done in shown if done.returncode == 0]
+            return any(job["slurm_id"] for job in jobs)
+
+        until(has_job, lambda: f"a job of {self.name}: {jobs}")
+        (data,) = jobs
+        return Run(self.cluster, data["id"], data["slurm_id"], Path(data["dir"]), data["token"])
+
+    def _list(self) -> list[Any]:
+        jobs = answer(self.cluster.client.jobgen("ls", "--cached", "-a", "--json"))
+        return [each for each in jobs if each["name"] == self.name]
+
+    def list_live(self) -> list[str]:
+        """Ids of its jobs that wait or run."""
+        told = self.cluster.slurm("squeue", "-h", "-t", "PD,CF,R", "-o", "%i %j", check=False)
+        rows = (line.split() for line in told.splitlines())
+        return [row[0] for row in rows if row[-1] == self.name]
+
+    def list_executed(self) -> list[str]:
+        path = self.directory and self.directory / "executed"
+        return path.read_text().splitlines() if path and path.exists() else []
+
+    def judge(self, after: Callable[[], None] = lambda: None) -> float:
+        """Seconds until the losers were gone; the race has run exactly once, and has succeeded."""
+        run = self.find()
+        until(self.list_executed, f"a start: {run.story()}")
+        begun = (run.directory / "state/0/claim").lstat().st_mtime
+        after()
+        until(lambda: len(self.list_live()) == 1, lambda: f"losers: {self.list_live()}")
+        seconds = time.time() - begun
+        (winner,) = self.list_live()
+        (run.directory / "end").touch()
+        assert run.wait() == 0, run.story()
+        shown = run.show()
+        assert (shown["state"], shown["slurm_id"]) == ("COMPLETED", winner)
+        assert [each["won"] for each in shown["race"]].count(True) == 1
+        assert not self.list_live()
+        assert [line.split()[0] for line in self.list_executed()] == [winner]
+        return seconds
+
+
+def test_the_first_job_runs_and_withdraws_the_others(course: Cluster, tmp_path: Path) -> None:
+    trial = Trial(course, tmp_path / "job", "early", begin="now+3")
+    trial.submit()
+    run = trial.find()
+    shown = run.jobgen("show").stdout
+    assert "race: the first to start runs: partition=gpu (" in shown
+    ids = [each["slurm_id"] for each in run.show()["race"]]
+    assert len(set(ids)) == 3
+    assert set(trial.list_live()) == set(ids)
+    assert trial.judge() <= PROMPT
+    until(lambda: (run.directory / "state/0/withdrawn").exists(), "the note")
+    shown = run.jobgen("show").stdout
+    assert "started first; withdrawn: partition=" in shown, shown
+
+
+def test_a_job_that_starts_at_once_leaves_no_other_behind(course: Cluster, tmp_path: Path) -> None:
+    trial = Trial(course, tmp_path / "job", "idle")
+    trial.submit()
+    assert trial.judge() <= PROMPT
+
+
+def test_cancel_withdraws_all_and_a_refused_entry_is_named(course: Cluster, tmp_path: Path) -> None:
+    trial = Trial(course, tmp_path / "job", "refused", begin="now+1hour")
+    trial.words[-1] = "partition=gpu,none,short"
+    done = course.client.jobgen(*trial.words[1:])
+    assert done.returncode == 0, done.stderr
+    assert "warning: partition=none is not queued: " in done.stderr
+    run = trial.find()
+    assert len(trial.list_live()) == 2
+    assert "not queued: partition=none: " in run.jobgen("show").stdout
+    recovered = course.client.home / "recovered"
+    again = course.client.jobgen(
+        *("recover", "-c", str(course.profile(procs_per_node=1)), "--json"),
+        env={"XDG_STATE_HOME": str(recovered)},
+    )
+    assert again.returncode == 0, again.stderr
+    assert (
+        "not queued: partition=none: "
+        in course.client.jobgen("show", run.id, env={"XDG_STATE_HOME": str(recovered)}).stdout
+    )
+    assert course.client.jobgen("cancel", run.id).returncode == 0
+    assert run.show()["state"] == "CANCELLED"
+    assert not trial.list_live()
+    assert not trial.list_executed()
+
+
+def kill_client(trial: Trial, dice: random.Random) -> float:
+    """The client dies, at any moment of its submit."""
+    client = trial.start_client()
+    path = dice.choice(["TOKEN", "submit/attempt.1", "submit/jobid", "submit/array.1"])
+    until(lambda: trial.has(path) or client.poll() is not None, path, pause=0.002)
+    client.send_signal(signal.SIGKILL)
+    client.communicate(timeout=HANG)
+    return trial.judge()
+
+
+def cut_connection(trial: Trial, dice: random.Random) -> float:
+    """Nothing arrives any more from one moment of the submit on."""
+    client = trial.start_client()
+    path = dice.choice(["submit/attempt.1", "submit/jobid", "submit/array.1"])
+    until(lambda: trial.has(path) or client.poll() is not None, path, pause=0.002)
+    trial.cluster.cut("client")
+    time.sleep(dice.random())
+    client.send_signal(signal.SIGKILL)
+    client.communicate(timeout=HANG)
+    trial.cluster.restore("client")
+    return trial.judge()
+
+
+def restart_controller(trial: Trial, dice: random.Random) -> float:
+    """The controller is away while the winner withdraws the others."""
+    trial.submit()
+
+    def restart() -> None:
+        trial.cluster.freeze()
+        time.sleep(3 * dice.random())
+        trial.cluster.thaw()
+
+    until(lambda: trial.has("state/0/claim"), "the claim", pause=0.002)
+    restart()
+    return trial.judge()
+
+
+def crash_controller(trial: Trial, dice: random.Random) -> float:
+    """The controller is killed when all jobs are saved, and comes back."""
+    trial.submit()
+    submitted = time.time()
+    saved = trial.cluster.layout.root / "state" / "ctld" / "job_state"
+    until(lambda: saved.exists() and saved.stat().st_mtime > submitted, "the state to be saved")
+    trial.cluster.crash_controller()
+    trial.cluster.restart_controller()
+    return trial.judge()
+
+
+def fail_scancel(trial: Trial, dice: random.Random) -> float:
+    """scancel fails on the nodes, and works again."""
+    with broken_scancel(trial.cluster, dice.randint(1, 3)):
+        trial.submit()
+        return trial.judge()
+
+
+@contextmanager
+def broken_scancel(cluster: Cluster, times: int) -> Iterator[None]:
+    """The nodes' scancel fails so many times."""
+    real = Path(shutil.which("scancel") or "")
+    folder = cluster.scratch / "broken"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    folder.chmod(0o777)
+    shutil.copy(real, folder / "real")
+    (folder / "scancel").write_text(
+        f"#!/bin/sh\necho >>{folder}/calls\n"
+        f'[ "$(wc -l <{folder}/calls)" -gt {times} ] || exit 1\nexec {folder}/real "$@"\n'
+    )
+    (folder / "scancel").chmod(0o755)
+    nodes = ("n1", "n2")
+    for node in nodes:
+        cluster.run(node, ["mount", "--bind", str(folder / "scancel"), str(real)], user="root")
+    try:
+        yield
+        assert (folder / "calls").exists()
+    finally:
+        for node in nodes:
+            cluster.run(node, ["umount", str(real)], user="root")
+
+
+FAULTS = (kill_client, fail_scancel, restart_controller, cut_connection, crash_controller)
+TRIALS = 50
+
+
+@pytest.mark.parametrize(
+    "number",
+    [pytest.param(n, marks=[pytest.mark.exhaustive] if n > 2 else []) for n in range(TRIALS)],
+)
+def test_a_race_executes_once_whatever_fails(
+    course: Cluster, tmp_path: Path, number: int, record_property: Callable[[str, object], None]
+) -> None:
+    dice = random.Random(number)  # noqa: S311 - weather, no secret
+    fault = FAULTS[number % len(FAULTS)]
+    delay = {"begin": f"now+{dice.randint(2, 6)}"} if dice.random() < 0.7 else {}
+    if fault is crash_controller:
+        # Slurm kills jobs whose start it had not saved
+        delay = {"begin": "now+15"}
+    trial = Trial(course, tmp_path / "job", f"race{number}", **delay)
+    seconds = fault(trial, dice)
+    record_property("seconds", seconds)
+    print(f"{fault.__name__} {number}: {seconds:.1f} s")
+    assert seconds <= PROMPT
