@@ -106,7 +106,7 @@ def find_missing_launchers(world: World) -> frozenset[str]:
     from jobgen.payload.localslurm.environment import path
 
     folders = path("NONE", world.environ)
-    agents = (name for name, facts in LAUNCHERS.items() if facts.task == "agent")
+    agents = {facts.agent or name for name, facts in LAUNCHERS.items() if facts.task == "agent"}
     return frozenset(name for name in agents if not shutil.which(name, path=folders))
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from jobgen.errors import Place
 from jobgen.model.decision import NOWHERE
+from jobgen.model.launchers import name_agent
 from jobgen.model.plan import Part, Shape, Step
 from jobgen.named_tuple import NamedTuple
 from jobgen.shell import Raw, Word, quote, quote_expandable
@@ -61,7 +62,7 @@ class Launch(NamedTuple):
 
 def launch(name: str, request: LaunchRequest) -> Launch:
     """How this launcher starts the ranks of such a job. Raises Invalid where it cannot."""
-    made: Launch = import_module(f"{__name__}.{name}").launch(request)
+    made: Launch = import_module(f"{__name__}.{name_agent(name)}").launch(request)
     return made._replace(srun=(*made.srun, *expand_args(request.launcher.srun_args)))
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from jobgen.data import launcher_options
 from jobgen.launch.foreign_runners import describe_key
-from jobgen.model.launchers import DEFAULT, LAUNCHERS
+from jobgen.model.launchers import DEFAULT, LAUNCHERS, name_agent
 from jobgen.named_tuple import NamedTuple
 from jobgen.wording import join_words
 
@@ -46,7 +46,7 @@ _TORCHRUN = _Counts(("nnodes",), ("nproc_per_node",))
 _MPIRUN = _Counts((), ("npernode", "ppn"), ("np", "n"))
 _COUNTS: Mapping[str, _Counts] = {
     "torchrun": _TORCHRUN,
-    "tune": _TORCHRUN,
+    "torchtune": _TORCHRUN,
     "colossalai": _TORCHRUN,
     "accelerate": _Counts(("num_machines",), (), ("num_processes",)),
     "deepspeed": _Counts(("num_nodes",), ("num_gpus", "num_accelerators")),
@@ -61,6 +61,7 @@ _KEPT: Mapping[str, Mapping[str, str]] = {
     "accelerate": {"config_file": "config"},
     "deepspeed": {},
     "composer": {},
+    "torchtune": {"max_restarts": "max_restarts"},
 }
 """Launcher that jobgen starts, too → its option → the key of ``launcher:`` for it."""
 _OURS = (
@@ -130,7 +131,7 @@ def _list_launcher(program: StartedProgram, ranks: RankStart, *, alone: bool) ->
 def _list_settings(program: StartedProgram, kind: str) -> Iterator[str]:
     """Keys of ``launcher:`` for a command's options."""
     counts = {name for names in _COUNTS[kind] for name in names}
-    managed = {option.replace("-", "_") for option in launcher_options().get(kind, {})}
+    managed = {option.replace("-", "_") for option in launcher_options().get(name_agent(kind), {})}
     args = []
     for name, value in program.options.items():
         if key := _KEPT[kind].get(name):

@@ -12,6 +12,7 @@ from typing import Literal
 from jobgen.named_tuple import NamedTuple
 
 _AGENT = ("args", "command", "srun_args")
+_TORCHRUN = ("rdzv", "max_restarts", *_AGENT)
 
 
 class LauncherFacts(NamedTuple):
@@ -31,12 +32,16 @@ class LauncherFacts(NamedTuple):
     """Framework of ``train:`` that this launcher configures."""
     blocks: Sequence[str] = ()
     """Blocks of rank.sh that its ranks need."""
+    agent: str = ""
+    """The launcher that starts the ranks instead, as the tool itself would start it."""
+    rank_command: Sequence[str] = ()
+    """Words before ``run``, which is then the tool's recipe or configuration and not a program."""
     note: str = ""
     """What the documentation of ``type`` adds to its name."""
 
 
 LAUNCHERS: Mapping[str, LauncherFacts] = {
-    "torchrun": LauncherFacts(("rdzv", "max_restarts", *_AGENT), elastic=True, keeps_store=True),
+    "torchrun": LauncherFacts(_TORCHRUN, elastic=True, keeps_store=True),
     "srun": LauncherFacts(("args",), task="rank", note="one task per rank"),
     "deepspeed": LauncherFacts(
         (*_AGENT, "ssh", "config"), config_format="deepspeed", blocks=("deepspeed", "guard")
@@ -45,6 +50,26 @@ LAUNCHERS: Mapping[str, LauncherFacts] = {
         (*_AGENT, "config"), keeps_store=True, config_format="accelerate", framework="accelerate"
     ),
     "composer": LauncherFacts(),
+    # tune run gives its options to torch.distributed.run, whose ranks run the recipe; without
+    # options it becomes the recipe: torchtune 0.6, torchtune/_cli/run.py
+    "torchtune": LauncherFacts(
+        _TORCHRUN,
+        elastic=True,
+        keeps_store=True,
+        agent="torchrun",
+        rank_command=("tune", "run"),
+        note="torchrun of torchtune recipes",
+    ),
+    # axolotl train --launcher torchrun starts: torchrun … -m axolotl.cli.train CONFIG
+    # (axolotl 0.19, axolotl/cli/utils/train.py)
+    "axolotl": LauncherFacts(
+        _TORCHRUN,
+        elastic=True,
+        keeps_store=True,
+        agent="torchrun",
+        rank_command=("python", "-m", "axolotl.cli.train"),
+        note="torchrun of axolotl configurations",
+    ),
     "plain": LauncherFacts(
         ("srun_args",), task="command", blocks=("plain",), note="the command, unchanged"
     ),
@@ -60,6 +85,11 @@ ALIASES = {"none": "plain"}
 def get_facts(launcher: str) -> LauncherFacts:
     """The launcher's facts; the defaults for a name that is empty or unknown."""
     return LAUNCHERS.get(launcher, LauncherFacts())
+
+
+def name_agent(launcher: str) -> str:
+    """The launcher whose program starts the ranks."""
+    return get_facts(launcher).agent or launcher
 
 
 def find_launchers(fits: Callable[[LauncherFacts], bool]) -> list[str]:

@@ -13,6 +13,7 @@ from jobgen.fabric import configure_network
 from jobgen.launch import Launch, LaunchRequest, launch
 from jobgen.model.decision import PlanCheck, SelfEvident, Setting
 from jobgen.model.facts import Facts
+from jobgen.model.launchers import get_facts
 from jobgen.model.part_plans import ContainerPlan, StopPlan, TrackPlan
 from jobgen.model.plan import Part, Plan, Shape, Step
 from jobgen.named_tuple import NamedTuple
@@ -133,7 +134,7 @@ def _count_cpus(size: Shape) -> int:
 def _examine(look: Inputs) -> Examined:
     """The plan and its checks of a job with one program."""
     sized = Sized()
-    runs = program.read(look.job.run)
+    runs = program.read(look.job.run, get_facts(look.job.launcher.type or "").rank_command)
     size, launcher = decide_shape(look, runs, sized)
     warning = directives.plan_stop(look, sized)
     wrong = [
@@ -141,6 +142,7 @@ def _examine(look: Inputs) -> Examined:
         *container_checks.check_container(look, launcher.value),
         *launcher_limits.check_launcher(look, launcher.value, size),
         *preparing.check_scopes(look),
+        *launcher_limits.check_recipe(look, launcher.value),
     ]
     blocked = bool(wrong)
     trained = training.Trained()

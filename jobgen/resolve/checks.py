@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from jobgen.errors import Diagnostic
 from jobgen.model.decision import PlanCheck
-from jobgen.model.launchers import get_facts
+from jobgen.model.launchers import get_facts, name_agent
 from jobgen.model.plan import Shape
 from jobgen.resolve.allocation import ask_memory, merge_options, takes_all
 from jobgen.resolve.checkpoint_folder import check_folder
@@ -35,7 +35,7 @@ def note_path(look: Inputs, launcher: str) -> list[Diagnostic]:
     does not inherit the environment of the shell that submits it."""
     if look.local or get_facts(launcher).task != "agent" or _brings_launcher(look):
         return []
-    program = next(iter(look.job.launcher.command), launcher)
+    program = next(iter(look.job.launcher.command), name_agent(launcher))
     message = f"setup is not set: {program} must be on PATH on the nodes of {look.cluster.name}"
     hint = "activate an environment in `setup`, or set `container`"
     return [Diagnostic("J259", message, None, hint, severity="note")]
@@ -52,10 +52,10 @@ def _brings_launcher(look: Inputs) -> bool:
 
 def _start(look: Inputs, launcher: str) -> list[PlanCheck]:
     """Whether a job on this machine finds its launcher, where nothing of its own may bring it."""
-    brought = _brings_launcher(look) or look.job.launcher.command
-    if brought or launcher not in look.facts.missing_launchers:
+    brought, agent = _brings_launcher(look) or look.job.launcher.command, name_agent(launcher)
+    if brought or agent not in look.facts.missing_launchers:
         return []
-    message = f"{launcher} is not on PATH here, and the job has no setup"
+    message = f"{agent} is not on PATH here, and the job has no setup"
     hint = "activate an environment that has it, or add setup: to the job"
     return [PlanCheck("warn", message, "J437", hint)]
 

@@ -12,6 +12,7 @@ from jobgen.model.plan import Shape
 from jobgen.model.settings import Launcher
 from jobgen.resolve.inputs import Inputs
 from jobgen.resolve.managed_options import check_options
+from jobgen.shell.simple_commands import read_script
 from jobgen.wording import join_words
 
 
@@ -38,6 +39,29 @@ def check_launcher(look: Inputs, launcher: str, size: Shape) -> Iterator[Diagnos
     for problem in check_programs(look.spec.programs, ranks):
         if problem.severity == "error":
             yield problem
+
+
+def check_recipe(look: Inputs, launcher: str) -> Iterator[Diagnostic]:
+    """What is wrong with ``run`` of a launcher whose tool takes a recipe or configuration."""
+    command = LAUNCHERS[launcher].rank_command
+    if not command:
+        return
+    script = read_script(look.job.run)
+    words = [word.text for word in script.commands[0].words] if script.commands else []
+    hint = f"each rank runs {' '.join(command)} with these words: write the recipe or "
+    hint += "configuration and its own options"
+    if not script.is_single or not words:
+        message = f"run: {launcher} takes one command, without other commands beside it"
+        yield look.diagnose_job("J247", message, "run", hint=hint)
+        return
+    foreign = words[:1] if words[0] in _TOOLS else [w for w in words if w in {"--", "--launcher"}]
+    for word in foreign[:1]:
+        message = f"run: '{word}' is not part of what {launcher} takes"
+        yield look.diagnose_job("J247", message, "run", hint=hint)
+
+
+_TOOLS = frozenset({"tune", "python", "python3", "accelerate", "torchrun"})
+"""Words that begin a command, and no recipe."""
 
 
 def _check_pdsh(look: Inputs, launcher: str) -> Iterator[Diagnostic]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from jobgen.data import launcher_options
 from jobgen.errors import Diagnostic
-from jobgen.model.launchers import LAUNCHERS
+from jobgen.model.launchers import LAUNCHERS, name_agent
 from jobgen.resolve.inputs import Inputs
 
 
@@ -19,7 +19,7 @@ def check_options(look: Inputs, launcher: str) -> Iterator[Diagnostic]:
     """An error for each word that repeats an option of jobgen's."""
     asked, settings = look.job.launcher, LAUNCHERS[launcher].settings
     if "args" in settings:
-        yield from _check_words(look, launcher, "args", asked.args)
+        yield from _check_words(look, name_agent(launcher), "args", asked.args)
     if "srun_args" in settings:
         yield from _check_words(look, "srun", "srun_args", asked.srun_args)
 

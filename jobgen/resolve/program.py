@@ -81,7 +81,7 @@ def bundle_script(name: str) -> BundleFile:
     return BundleFile(name, payload.text(name).encode())
 
 
-def read(run: str) -> Program:
+def read(run: str, command: Sequence[str] = ()) -> Program:
     r"""``train.py``, ``python train.py`` and ``-m mod`` are one thing; the rest is bash.
 
     >>> read("train.py --lr 1e-4").text
@@ -90,7 +90,13 @@ def read(run: str) -> Program:
     'exec python -u -m pkg.train --seed $RANK'
     >>> read("nvidia-smi | head -n 1").python
     False
+
+    ``command`` stands before what is not a program, but a tool's recipe:
+
+    >>> read("sft.yaml --lr 1", ("python", "-m", "tool.train")).text
+    'exec python -u -m tool.train sft.yaml --lr 1'
     """
+    run = " ".join([*command, run])
     script = read_script(run)
     heads = [command for command in script.commands if command.words]
     first = heads[0].words if heads else ()

@@ -198,7 +198,9 @@ def _launcher(look: Inputs, program: Program, world: int, sized: Sized) -> Setti
     if world == 1:
         return Setting(SINGLE, "a single rank needs no launcher", cite_rule("one-rank"))
     if not program.python and not _brings_launcher(look):
-        every = join_words(find_launchers(lambda row: row.task != "command"), "or")
+        every = join_words(
+            find_launchers(lambda row: row.task != "command" and not row.rank_command), "or"
+        )
         once = join_words(find_launchers(lambda row: row.task == "command"), "or")
         found = look.diagnose_job(
             "J204",

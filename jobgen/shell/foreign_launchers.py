@@ -27,8 +27,6 @@ class ForeignLauncher(NamedTuple):
     """Without an option like this it starts no ranks."""
     program: bool = True
     """Whether the program stands behind the options."""
-    keeps: str = ""
-    """What starts the program of one rank in its place."""
 
 
 def _flags(text: str) -> frozenset[str]:
@@ -95,11 +93,11 @@ LAUNCHERS = {
     ),
     "fabric": ForeignLauncher("fabric", frozenset({"run"}), nodes=re.compile("num_nodes")),
     "tune": _TORCHRUN._replace(
-        kind="tune",
+        kind="torchtune",
         subcommands=frozenset({"run"}),
         needs=re.compile("nnodes|nproc_per_node|rdzv_.*|standalone"),
-        keeps="tune run ",
     ),
+    "axolotl": ForeignLauncher("axolotl", frozenset({"train"})),
     "ray": ForeignLauncher("ray", frozenset({"start", "symmetric-run", "job"}), program=False),
 }
 """Command → what is known about it."""

@@ -285,7 +285,7 @@ class _Reading:
         if parts.certain and behind:
             known = not parts.module and starts_known(behind[0])
             first = next((p for p in inner if known and (p.script or p.launcher)), None)
-            alone = launcher.keeps + "python -m " * parts.module + " ".join(w.raw for w in behind)
+            alone = "python -m " * parts.module + " ".join(w.raw for w in behind)
             alone = _list_assignments(program) + alone.replace("\\\n", " ").replace("\n", " ")
             if first is not None:
                 alone = first.alone if first.launcher else alone

@@ -169,7 +169,8 @@ def test_the_name_of_a_launcher_alone_is_no_launcher(run: str) -> None:
 def test_tune_run_is_a_launcher_only_with_torchruns_options() -> None:
     run = "tune run --nnodes 2 --nproc_per_node 8 full_finetune_distributed --config c.yaml"
     (problem,) = lint(run)
-    assert "'tune run full_finetune_distributed --config c.yaml'" in problem.hint
+    assert "write 'full_finetune_distributed --config c.yaml'" in problem.hint
+    assert "set launcher: torchtune" in problem.hint
 
 
 def test_a_cluster_inside_a_rank_is_refused() -> None:

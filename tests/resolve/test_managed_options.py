@@ -8,7 +8,7 @@ import pytest
 
 from jobgen.data import launcher_options
 from jobgen.errors import Diagnostic, Invalid
-from jobgen.model.launchers import LAUNCHERS
+from jobgen.model.launchers import LAUNCHERS, name_agent
 from tests.resolve.made import job, plan
 
 
@@ -60,4 +60,4 @@ _OVERRIDABLE = {"multi-gpu", "mixed-precision", "dynamo-backend"}
 def test_every_option_that_jobgen_writes_is_in_the_table(name: str) -> None:
     step = next(step for step in plan(job(launcher=name)).steps if step.name == "launch")
     written = {option.replace("_", "-") for option in re.findall(r" --(\w[\w-]*)", step.text)}
-    assert written - _OVERRIDABLE <= launcher_options().get(name, {}).keys()
+    assert written - _OVERRIDABLE <= launcher_options().get(name_agent(name), {}).keys()

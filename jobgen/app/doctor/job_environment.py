@@ -16,7 +16,7 @@ from jobgen.app.prepare import JobFile, PreparedJob, examine
 from jobgen.app.world import World
 from jobgen.errors import CheckFailed, Invalid, JobgenError
 from jobgen.model.bundle import Bundle, BundleFile
-from jobgen.model.launchers import get_facts
+from jobgen.model.launchers import get_facts, name_agent
 from jobgen.named_tuple import NamedTuple
 from jobgen.shell import build_script, quote_expandable, split_lines
 from jobgen.survey.health import Finding, judge_rows
@@ -174,7 +174,7 @@ def _list_folders(job: Loaded[JobSpec], sources: Mapping[str, str]) -> list[str]
 
 def _name_launcher(theirs: PreparedJob) -> str:
     name = theirs.plan.launcher.value
-    return name if get_facts(name).task == "agent" else ""
+    return name_agent(name) if get_facts(name).task == "agent" else ""
 
 
 def list_findings(world: World, check: EnvironmentCheck, record: RunRecord) -> Iterator[Finding]:
