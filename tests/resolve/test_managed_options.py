@@ -29,7 +29,7 @@ def refuse(launcher: str) -> list[Diagnostic]:
         ("{type: deepspeed, args: [-H, x]}", "args: -H of deepspeed", "remove it"),
         ("{type: accelerate, args: [--config_file=x]}", "--config-file", "set launcher.config"),
         ("{srun_args: ['--export=ALL,A=1']}", "srun_args: --export of srun", "set env instead"),
-        ("{type: plain, srun_args: [-w, n1]}", "srun_args: -w of srun", "slurm.nodelist"),
+        ("{type: plain, srun_args: [-c, '4']}", "srun_args: -c of srun", "cpus_per_task"),
     ],
 )
 def test_an_option_of_jobgens_is_refused(launcher: str, message: str, hint: str) -> None:
@@ -44,6 +44,8 @@ def test_an_option_of_jobgens_is_refused(launcher: str, message: str, hint: str)
     "launcher",
     [
         "{type: srun, args: [--mpi=pmix, --gpu-bind=closest, --network=x, -v]}",
+        "{type: srun, args: [--distribution=arbitrary, --nodelist=./hosts]}",
+        "{type: accelerate, args: [--use_deepspeed, --deepspeed_multinode_launcher=standard]}",
         "{args: [--tee=3, -r, '3', --local-ranks-filter=0]}",
         "{type: deepspeed, args: [--bind_cores_to_rank], srun_args: [--nice=3]}",
     ],
