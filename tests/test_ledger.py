@@ -393,3 +393,11 @@ def _data(mine: RunRecord) -> str:
     import json
 
     return json.dumps(mine.data())
+
+
+def test_what_runs_hold_is_summed_by_cluster(ledger: Ledger) -> None:
+    assert ledger.sum_held() == {}, "and nothing is made by reading"
+    ledger.set_held("a100", {token(1): 5, token(2): 7})
+    ledger.set_held("h100", {token(3): 1})
+    ledger.set_held("a100", {token(2): 0})
+    assert ledger.sum_held() == {"a100": (1, 5), "h100": (1, 1)}

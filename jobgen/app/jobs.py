@@ -22,6 +22,8 @@ LISTED = 20
 """Runs that ``ls`` lists where no number is given: with its head they fit a screen."""
 FRESH = 10.0
 """Seconds for which a state is shown again without asking the cluster."""
+CROWDED = 20 << 30
+"""Bytes that runs may hold on a cluster before ``ls`` mentions it."""
 LOST_FOR = 86_400.0
 """Seconds for which ``ls`` asks about a run that is LOST; the other verbs always ask."""
 SHORTEST, LONGEST = 1.0, 15.0
@@ -104,6 +106,8 @@ class ListedRuns(NamedTuple):
     """How many other runs there are."""
     elements: Mapping[str, Sequence[ElementRow]] = MappingProxyType({})
     """Token → its elements, where they were asked for."""
+    crowded: Mapping[str, tuple[int, int]] = MappingProxyType({})
+    """Cluster on which runs hold more than CROWDED → how many runs, and their bytes."""
 
 
 def list_runs(
@@ -127,7 +131,9 @@ def list_runs(
         records = refresh_stale(world, records, fresh=FRESH)
     if states:
         records = tuple(r for r in records if r.state in states)[:most]
-    return ListedRuns(records, ledger.count_runs() - len(records))
+    held = ledger.sum_held().items()
+    crowded = {name: sums for name, sums in held if sums[1] > CROWDED and cluster in (None, name)}
+    return ListedRuns(records, ledger.count_runs() - len(records), crowded=crowded)
 
 
 def add_elements(world: World, listed: ListedRuns) -> ListedRuns:

@@ -118,6 +118,8 @@ def take_inventory(
         live = _list_live(records)
         ended = [record for record in records if record.token not in live and record.directory]
         sizes = _read_sizes(transport, [record.directory for record in ended])
+    totals = {r.token: sum(sizes[r.directory].values()) for r in ended if r.directory in sizes}
+    world.ledger.set_held(site.cluster, totals)
     for record in chosen:
         if record.token in live:
             hint = "only runs whose end is known are pruned"
@@ -162,6 +164,10 @@ def prune(world: World, inventory: Inventory, parts: Sequence[Part]) -> tuple[Pr
             text = f"removed {join_words(parts, 'and')} from the cluster"
             data = {"parts": list(parts)}
             world.ledger.note(each.held.record.token, "pruned", text, data)
+    left = {each.held.record.token: 0 for each in done if each.outcome == "missing"}
+    removed = [each.held for each in done if each.outcome == "removed"]
+    left |= {run.record.token: run.total - run.measure(parts) for run in removed}
+    world.ledger.set_held(inventory.site.cluster, left)
     return tuple(done)
 
 

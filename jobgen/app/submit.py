@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from jobgen.app import secret
@@ -106,9 +107,17 @@ def submit(
         require_submitted(record)
         for refused in list_refused(record):
             world.say(f"warning: {refused}")
+        _remember_size(world, ready, record)
         return record
     finally:
         context.transport.close()
+
+
+def _remember_size(world: World, ready: PreparedJob, record: RunRecord) -> None:
+    """Note what was uploaded, for ``ls``; the job is accepted, whether or not that succeeds."""
+    if ready.manifest is not None:
+        with suppress(JobgenError):
+            world.ledger.set_held(record.site.cluster, {record.token: ready.manifest.total})
 
 
 def _read_changes(world: World, ready: PreparedJob) -> CodeChanges:

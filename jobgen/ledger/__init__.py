@@ -28,6 +28,11 @@ SHORTEST_PREFIX = 6
 """Characters of a token that are enough to name a run."""
 
 
+_HELD = """CREATE TABLE IF NOT EXISTS held (
+    token TEXT PRIMARY KEY, cluster TEXT NOT NULL, bytes INTEGER NOT NULL
+) WITHOUT ROWID"""
+"""Not one of the migrations, so that a jobgen without it still uses the file."""
+
 Change: TypeAlias = "tuple[str, RecordChanges, tuple[str, str] | None]"
 """Token, fields to change, and the event (kind, text) that tells why."""
 
@@ -191,6 +196,20 @@ class Ledger(LeasedDatabase):
     def count_runs(self) -> int:
         """How many runs there are."""
         return sum(row[0] for row in self.read("SELECT COUNT(*) FROM runs", ()))
+
+    def set_held(self, cluster: str, sizes: Mapping[str, int]) -> None:
+        """Remember the bytes that runs hold on a cluster, by token."""
+        with self.write() as db:
+            db.execute(_HELD)
+            rows = [(token, cluster, size) for token, size in sizes.items()]
+            db.executemany("REPLACE INTO held VALUES (?, ?, ?)", rows)
+
+    def sum_held(self) -> dict[str, tuple[int, int]]:
+        """Cluster → how many runs hold files there, and their bytes, as far as is known."""
+        if not self.read("SELECT 1 FROM sqlite_master WHERE name = 'held'", ()):
+            return {}
+        query = "SELECT cluster, COUNT(*), SUM(bytes) FROM held WHERE bytes > 0 GROUP BY cluster"
+        return {cluster: (runs, size) for cluster, runs, size in self.read(query, ())}
 
     def find_last(self, name: str | None = None, *, cluster: str | None = None) -> RunRecord | None:
         """The newest run, of this name and on this cluster where they are given."""

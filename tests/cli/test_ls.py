@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from jobgen.app.array_elements import ElementRow
+from jobgen.app.jobs import CROWDED, list_runs
 from jobgen.app.world import World
 from jobgen.cli.output import Ink
-from jobgen.cli.screens.job_table import draw_jobs
+from jobgen.cli.screens.job_table import draw_jobs, draw_listed
 from jobgen.cli.screens.sweep_rows import LISTED, draw_elements
 from jobgen.model.record import JobId, JobState, RunRecord
 from tests.cli.conftest import Jobgen
@@ -103,3 +105,32 @@ def test_elements_that_have_no_room_are_shown_by_the_command_that_is_named() -> 
     assert drawn[-1] == "  2 more (jobgen show scan-1 -v)"
     assert len(drawn) == LISTED + 1
     assert len(draw_elements(rows, every=True)) == LISTED + 2
+
+
+def test_a_cluster_on_which_runs_hold_much_is_named_with_what_frees_it(jobgen: Jobgen) -> None:
+    keep(run(0), run(1))
+    world = World.here()
+    world.ledger.set_held("a100", {run(0).token: CROWDED, run(1).token: 1 << 30})
+    world.ledger.set_held("h100", {run(1).token + "x": CROWDED})
+    drawn = draw_listed(list_runs(world, cached=True), NOW, Ink(), clipped=True)
+    assert drawn.splitlines()[-1] == "2 runs hold 21 GiB or more on a100: jobgen prune -c a100"
+    assert "prune" not in jobgen("ls", "--cached").out, "in a pipe there are jobs alone"
+    assert not list_runs(world, cached=True, cluster="h100").crowded
+
+
+def test_uploads_count_until_prune_has_measured_and_removed_them(
+    jobgen: Jobgen, tmp_path: Path
+) -> None:
+    (tmp_path / "train.py").write_text(f"print(1)  # {'x' * 100_000}")
+    job = tmp_path / "job.yaml"
+    job.write_text("name: held\nrun: train.py\nnodes: 1\ngpus_per_node: 1\ntime: 5m\n")
+    assert jobgen("submit", str(job), "-c", "local", "-q").code == 0
+    ledger = World.here().ledger
+    runs, uploaded = ledger.sum_held()["local"]
+    assert (runs, uploaded > 100_000) == (1, True)
+    assert jobgen("wait", "held-1").code == 0
+    assert jobgen("prune", "-c", "local").code == 0
+    _, measured = ledger.sum_held()["local"]
+    assert measured > uploaded, "with scripts and logs"
+    assert jobgen("prune", "held-1", "-y").code == 0
+    assert "local" not in ledger.sum_held()

@@ -19,7 +19,9 @@ from jobgen.cli.screens.jobs import dump_job
 from jobgen.cli.screens.race_rows import name_jobs
 from jobgen.cli.screens.sweep_rows import draw_elements
 from jobgen.model.record import RunRecord
+from jobgen.model.units import format_size
 from jobgen.shell import split_lines
+from jobgen.wording import count
 
 if TYPE_CHECKING:
     from jobgen.app.jobs import ListedRuns
@@ -37,12 +39,22 @@ def draw_listed(listed: ListedRuns, now: float, ink: Ink, *, clipped: bool) -> s
     if listed.records:
         more = f"{listed.more} more: jobgen ls -a\n" if listed.more and clipped else ""
         table = draw_jobs(listed.records, now, ink, clipped=clipped)
-        return _insert_elements(table, listed) + more
+        return _insert_elements(table, listed) + more + (_name_crowded(listed) if clipped else "")
     if listed.more:
         return "No job matches. List all: jobgen ls -a\n"
     return (
         "No jobs yet. Start one: jobgen submit job.yaml\n"
         "Find jobs submitted from another machine: jobgen recover -c NAME\n"
+    )
+
+
+def _name_crowded(listed: ListedRuns) -> str:
+    """The clusters on which runs hold much, by uploads and what ``prune`` measured last."""
+    rows = sorted(listed.crowded.items())
+    return "".join(
+        f"{count(runs, 'run')} {'holds' if runs == 1 else 'hold'} {format_size(size)} or more on "
+        f"{defuse(name)}: jobgen prune -c {defuse(name)}\n"
+        for name, (runs, size) in rows
     )
 
 
