@@ -8,9 +8,10 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from jobgen.errors import Missing, Usage
+from jobgen.errors import JobgenError, Missing, Usage
 from jobgen.named_tuple import NamedTuple
 from jobgen.shell import quote
+from jobgen.wording import join_words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -142,6 +143,9 @@ def _gather(paths: Sequence[Path]) -> tuple[Evidence, int]:
             else:
                 texts += [text._replace(path=str(path)) for text in gather_file(transport, whole)]
                 files += 1
+        if not any(text.text for text in texts):
+            verb = "is" if len(paths) == 1 else "are"
+            raise JobgenError(f"{join_words([path.name for path in paths], 'and')} {verb} empty")
         _refuse_two_jobs(texts)
         return build_evidence(texts), files
 

@@ -113,7 +113,7 @@ def gather_folder(transport: Transport, folder: str) -> tuple[Evidence, int]:
 
 
 def gather_file(transport: Transport, path: str) -> list[LogText]:
-    """What one log file shows. Raises JobgenError."""
+    """What one log file shows; nothing if it is empty. Raises JobgenError."""
     from jobgen.errors import JobgenError
     from jobgen.transport.files import read_at
 
@@ -121,8 +121,6 @@ def gather_file(transport: Transport, path: str) -> list[LogText]:
     chunk = read_at(transport, path, -MOST, MOST)
     if chunk is None:
         raise JobgenError(f"{path} is no file")
-    if not chunk.size:
-        raise JobgenError(f"{name} is empty")
     return list(read_chunks(transport, folder or "/", [(name, chunk)], [name]))
 
 

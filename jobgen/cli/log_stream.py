@@ -166,7 +166,7 @@ class Stream:
     def _who(self, sources: tuple[LogSource, ...]) -> str:
         """``r3``, ``r0-15``, or ``r*`` for every rank that is there."""
         ranks = sorted({s.rank for s in sources if s.rank is not None})
-        every = len(ranks) > 1 and len(ranks) == len(self._ranks)
+        every = len(ranks) > 1 and len(ranks) == len(self._ranks) and ranks[0] == 0
         elements = sorted({int(s.task) for s in sources}) if self._array else ()
         words = [f"e{fold_indexes(elements)}"] if elements else []
         if ranks:

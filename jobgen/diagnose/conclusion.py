@@ -15,6 +15,9 @@ from jobgen.wording import count
 
 _LOCAL = re.compile(r"'?/(?:tmp|local\w*|dev/shm|var|raid|nvme\w*|scratch/local)\b")
 """Folders that are usually a node's own."""
+_VAGUE = (CauseKind.SIGNAL, CauseKind.COLLECTIVE_TIMEOUT, "cuda")
+"""Causes that are symptoms as well: of memory, of a rank that stayed away, of the hardware."""
+_FRAME = re.compile(r"\s*File \"")
 _UNSURE = frozenset({Level.SYMPTOM, Level.HANG})
 
 
@@ -58,7 +61,7 @@ def _judge_certainty(cause: FailureCause, seen: Iterable[Clue]) -> Certainty:
     if cause.kind == CauseKind.LOST_PEER:
         return Certainty.UNCLEAR
     level = next((each.level for each in seen if each.text == cause.text), Level.ROOT)
-    vague = level in _UNSURE or cause.kind in (CauseKind.SIGNAL, CauseKind.COLLECTIVE_TIMEOUT)
+    vague = level in _UNSURE or cause.kind in _VAGUE
     if vague or cause.doubt == Doubt.VICTIM or not cause.text:
         known = cause.kind in (CauseKind.EARLY_EXIT, CauseKind.TIME_LIMIT, CauseKind.NODE_FAILURE)
         return Certainty.SURE if known else Certainty.LIKELY
@@ -98,8 +101,9 @@ def _is_own_port(cause: FailureCause, suspects: Iterable[Suspect]) -> bool:
 
 
 def _is_local(cause: FailureCause) -> bool:
-    """Whether the lines name a folder that is usually a node's own."""
-    return _LOCAL.search(" ".join((cause.text, *cause.lines))) is not None
+    """Whether the error names a folder that is usually a node's own; frames name the program's."""
+    shown = (line for line in cause.lines if not _FRAME.match(line))
+    return _LOCAL.search(" ".join((cause.text, *shown))) is not None
 
 
 def _is_one_node(cause: FailureCause, suspects: Sequence[Suspect], evidence: Evidence) -> bool:
@@ -122,6 +126,8 @@ def _is_one_node(cause: FailureCause, suspects: Sequence[Suspect], evidence: Evi
 def _list_consequences(cause: FailureCause, suspects: Sequence[Suspect]) -> tuple[str, ...]:
     others = [each for each in suspects if (each.rank, each.node) != (cause.rank, cause.node)]
     lost = [s for s in others if s.seen is not None and s.seen.rule.cause == CauseKind.LOST_PEER]
+    if cause.doubt == Doubt.VICTIM:
+        lost = []  # they lost the same peer as the one that is named
     hung = [s for s in others if s.seen is not None and s.level is Level.HANG]
     ended = [s for s in others if s.seen is None and (s.ended or s.signal == TERM)]
     rows = (

@@ -148,6 +148,8 @@ _HEAD = 120
 _PLACE = r"(?:[\w./-]+:\d+ (?:\(\w+\) )?)?"
 """Where in its source NCCL, or a plug-in of it, warns."""
 _INSIDE: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Origin]], ...] = (
+    # the rank in a process group is that of the job in the default one alone
+    (re.compile(r"\[PG ID [1-9]\d* "), lambda _: Origin()),
     (
         re.compile(r"\[?\b[Rr]ank[ :]+(\d{1,6})\]?(?: |:|\])"),
         lambda match: Origin(int(match[1])),

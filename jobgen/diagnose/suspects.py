@@ -103,7 +103,7 @@ def _list_by_logs(seen: Sequence[Clue], endings: Sequence[Ending]) -> list[Suspe
     groups: dict[tuple[int, str], list[Clue]] = {}
     suspects = []
     for each in seen:
-        if each.level >= Level.END:
+        if each.level >= Level.END or _is_handled(each, endings):
             continue
         origin = each.origin
         if origin.rank is not None and (each.known or not origin.local):
@@ -125,6 +125,14 @@ def _list_by_logs(seen: Sequence[Clue], endings: Sequence[Ending]) -> list[Suspe
             known.add(end.rank)
             suspects.append(_report(end, hung=hung))
     return sorted(suspects, key=_order)
+
+
+def _is_handled(seen: Clue, endings: Sequence[Ending]) -> bool:
+    """Whether a program wrote on after an exception, and ended with a code that is none of one."""
+    decisive = [end for end in endings if end.first] or endings
+    codes = {(end.code, end.signal) for end in decisive}
+    unlike = bool(codes) and not codes & {(0, 0), (_UNCAUGHT, 0)}
+    return seen.raised and seen.below > 0 and unlike and not any(signal for _, signal in codes)
 
 
 def _accuse(seen: Clue, rank: int | None, endings: Sequence[Ending]) -> Suspect:

@@ -65,6 +65,12 @@ def test_a_file_that_shows_nothing_is_refused(
     assert says in said.err
 
 
+def test_an_empty_file_beside_others_shows_nothing(jobgen: Jobgen, tmp_path: Path) -> None:
+    (tmp_path / "0.err").touch()
+    (tmp_path / "1.err").write_text(f"{TRACE}KeyError: 'labels'\n")
+    assert "KeyError: 'labels'" in jobgen("diagnose", "0.err", "1.err").out
+
+
 def test_a_log_may_come_from_a_pipe(tmp_path: Path) -> None:
     text = f"{TRACE}KeyError: 'labels'\n"
     done = subprocess.run(

@@ -146,3 +146,42 @@ def test_of_ranks_that_repeat_their_error_the_one_that_reported_it_first_is_name
         "2: E0704 10:12:09.113 agent.cc:1] Barrier timed out: DEADLINE_EXCEEDED",
     )
     assert (cause.kind, cause.rank) == ("interface", 0)
+
+
+def test_an_exception_that_the_program_handled_does_not_explain_another_exit_code() -> None:
+    lines = (
+        "Traceback (most recent call last):",
+        '  File "/app/train.py", line 7, in <module>',
+        "FileNotFoundError: [Errno 2] No such file or directory: 'config.json'",
+        "no config, using defaults",
+        *(f"step {step} loss 0.5" for step in range(9)),
+        "Root Cause (first observed failure):",
+    )
+    handled = diagnose_failure(*lines, *describe_rank(2, "7 (pid: 6)", 0))
+    assert (handled.kind, handled.rank, handled.code) == (CauseKind.EXIT_CODE, 2, 7)
+    assert diagnose_failure(*lines, *describe_rank(2, "1 (pid: 6)", 0)).kind == "missing_file"
+
+
+def test_the_rank_in_a_process_group_is_not_that_of_the_job() -> None:
+    watchdog = "watchdog thread terminated with exception: CUDA error: launch timed out"
+    end = "srun: error: node-6: task 21: Aborted (core dumped)"
+    cause = diagnose_failure(f"[PG ID 3 PG GUID 61(TENSOR_PARALLEL) Rank 1] {watchdog}", end)
+    assert (cause.rank, cause.node) == (21, "node-6")
+    assert diagnose_failure(f"[PG ID 0 PG GUID 0(default_pg) Rank 1] {watchdog}").rank == 1
+
+
+def test_a_program_in_a_local_folder_has_no_local_fault() -> None:
+    """Only one rank imports the module, and only the other frames name /tmp."""
+    lines = (
+        "n1: [rank1]: Traceback (most recent call last):",
+        'n1: [rank1]:   File "/tmp/job/train.py", line 8, in <module>',
+        "n1: [rank1]: ModuleNotFoundError: No module named 'flash_attn'",
+        "n1: [rank0]: RuntimeError: Connection closed by peer",
+        "n2: [rank2]: RuntimeError: Connection closed by peer",
+    )
+    assert diagnose_failure(*lines).retry == "no"
+
+
+def test_who_lost_a_peer_that_is_not_known_was_not_lost_by_the_others() -> None:
+    lines = (f"[rank{n}]: RuntimeError: Connection closed by peer [10.0.0.{n}]" for n in range(3))
+    assert diagnose_failure(*lines).consequences == ()
