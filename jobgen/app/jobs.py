@@ -78,7 +78,13 @@ def refresh_stale(
     """
     now = world.now()
     # a time ahead of the clock was written while the clock was wrong
-    stale = [r for r in records if _is_open(r, now, fresh) and not 0 <= now - r.updated < fresh]
+    # and what was just submitted has not been asked about at all
+    stale = [
+        r
+        for r in records
+        if _is_open(r, now, fresh)
+        and (not 0 <= now - r.updated < fresh or 0 <= now - r.created < fresh)
+    ]
     news: dict[str, RunRecord] = {}
     for _, group in groupby(sorted(stale, key=_site), key=_site):
         mine = list(group)

@@ -85,7 +85,7 @@ def prepare_reproduction(world: World, ref: str, cluster: str | None) -> Iterato
 def _check_kept(record: RunRecord, kept: KeptOrigin) -> None:
     """Raise if the provenance is missing, or is not what this machine sent."""
     if kept.origin is None:
-        message = f"{record.alias} has no provenance on {record.site.cluster}"
+        message = f"{record.alias} has no provenance on {record.site.cluster}, or prune removed it"
         hint = f"with the files as they are now: jobgen rerun {record.alias}"
         raise Missing(message, hint=hint)
     if kept.digest != record.shape.get("origin", kept.digest):

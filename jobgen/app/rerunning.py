@@ -82,7 +82,7 @@ def describe_differences(world: World, request: RerunRequest, ready: PreparedJob
     record, texts = request.record, []
     if ready.bundle.digest != record.digest:
         command = ["jobgen", "plan", str(request.file), "-c", record.profile]
-        command += [word for value in request.sets for word in ("--set", value)]
+        command += [word for value in ready.sets for word in ("--set", value)]
         shown = join([*command, "--against", record.alias])
         texts.append(f"the scripts differ from those of {record.alias}: {shown}")
     if ready.plan.code_folder:

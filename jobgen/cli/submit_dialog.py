@@ -17,6 +17,7 @@ from jobgen.cli.screens.plan_summary import draw_top
 from jobgen.errors import Exit
 from jobgen.model.race import is_undecided
 from jobgen.named_tuple import NamedTuple
+from jobgen.shell import join
 
 if TYPE_CHECKING:
     from jobgen.app.context import Progress
@@ -39,7 +40,7 @@ def preview_job(call: Call, ready: PreparedJob, job: str) -> Preview:
 
 
 def show_dry_run(call: Call, ready: PreparedJob, dry: DryRun, job: str, *, last: str = "") -> Exit:
-    """Print the dry run; ``last`` stands for its last lines where the job has no file."""
+    """Print the dry run; ``last`` stands for its last lines if ``submit`` is not what is next."""
     from jobgen.app.permissions import note_login
 
     untrusted = note_login(call.world, ready.cluster_file, ready.site)
@@ -84,6 +85,16 @@ class SubmitOptions(NamedTuple):
     follow: bool
     wait: bool
     force: bool
+    again: str = ""
+    """The command without --dry-run, where it is not ``submit``."""
+
+
+def repeat_command(call: Call, verb: str, ref: str, on: str | None, *more: str) -> str:
+    """The command line of this call of a verb that takes a run."""
+    where = ("--on", on) if on else ()
+    cluster = ("-c", call.flags.cluster) if call.flags.cluster else ()
+    sets = [word for value in call.flags.sets for word in ("--set", value)]
+    return join(["jobgen", verb, ref, *where, *cluster, *sets, *more])
 
 
 def run(call: Call, ready: PreparedJob, job: Path, options: SubmitOptions) -> int:
@@ -94,7 +105,8 @@ def run(call: Call, ready: PreparedJob, job: Path, options: SubmitOptions) -> in
 
     refuse_failing(ready, force=options.force)
     if options.dry_run:
-        return show_dry_run(call, ready, app.rehearse_submit(ready), str(job))
+        last = f"Next: {options.again}\n" if options.again else ""
+        return show_dry_run(call, ready, app.rehearse_submit(ready), str(job), last=last)
     if not confirm_submit(call, ready, str(job)):
         return Exit.USAGE
     record = submit(call, ready, job)

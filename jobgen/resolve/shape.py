@@ -81,8 +81,9 @@ def _elements(look: Inputs, sized: Sized) -> int | None:
     sized.decide("array", array.describe(), "each element runs the job once", indexes.place)
     if look.local:
         key = "array" if look.job.sweep is None else "sweep"
-        message = f"{key}: the local cluster does not support job arrays"
-        hint = "choose a Slurm cluster with -c, or submit once per value with --set"
+        message = f"{key}: the local cluster runs one job per submit, no array and no sweep"
+        hint = f"choose a Slurm cluster with -c; to try one here, remove {key} and set its values "
+        hint += "under vars"
         sized.problems.append(look.diagnose_job("J228", message, key, hint=hint))
     return array.elements
 

@@ -40,7 +40,7 @@ def test_a_run_has_its_job_file_cluster_and_sets(world: World, job: Callable[...
     other = prepare(world, request.file, "here", ["time=8m"])
     (text,) = describe_differences(world, request, other)
     assert text.startswith(f"the scripts differ from those of {record.alias}: jobgen plan ")
-    assert text.endswith(f"--set time=7m --against {record.alias}")
+    assert text.endswith(f"--set time=8m --against {record.alias}")
 
 
 def test_the_path_of_the_job_file_is_not_sent(world: World, job: Callable[..., Path]) -> None:

@@ -53,7 +53,9 @@ def ask_removal(found: Inventory, parts: Sequence[Part]) -> str:
     """The question before anything is removed."""
     freed = format_size(sum(run.measure(parts) for run in found.held))
     of = count(len(found.held), "run")
-    return f"Remove {join_words(parts, 'and')} of {of} ({freed}) from {defuse(found.site.cluster)}?"
+    what = f"{join_words(parts, 'and')} of {of} ({freed}) from {defuse(found.site.cluster)}"
+    lost = ", so that reproduce no longer works" if "scripts" in parts else ""
+    return f"Remove {what}{lost}?"
 
 
 def draw_pruned(done: Sequence[Pruned], parts: Sequence[Part]) -> str:

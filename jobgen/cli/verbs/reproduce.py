@@ -34,7 +34,8 @@ def command(call: Call, ref: str, on: str | None, **options: bool) -> int:
     from jobgen.cli import submit_dialog
     from jobgen.errors import Exit
 
-    chosen = submit_dialog.SubmitOptions(**options)
+    again = submit_dialog.repeat_command(call, "reproduce", ref, on)
+    chosen = submit_dialog.SubmitOptions(**options, again=again)
     with prepare_reproduction(call.world, ref, on or call.flags.cluster) as found:
         call.output.say(f"code: {found.code.source}")
         for text in found.differences:

@@ -40,5 +40,7 @@ def command(call: Call, ref: str, on: str | None, failed: bool, **options: bool)
     ready = prepare(call.world, request.file, cluster, (*request.sets, *call.flags.sets))
     for text in rerunning.describe_differences(call.world, request, ready):
         call.output.say(f"note: {text}")
-    chosen = submit_dialog.SubmitOptions(**options)
+    more = ("--failed",) if failed else ()
+    again = submit_dialog.repeat_command(call, "rerun", ref, on, *more)
+    chosen = submit_dialog.SubmitOptions(**options, again=again)
     return submit_dialog.run(call, ready, request.file, chosen)
