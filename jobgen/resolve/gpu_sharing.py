@@ -66,6 +66,10 @@ def check_sharing(look: Inputs, shape: Shape, launcher: str, sized: Sized) -> No
         hint = "set preflight: auto"
         sized.problems.append(look.diagnose_job("J260", message, "preflight", hint=hint))
     if _allows_sharing(look):
+        if look.job.train is not None:
+            message = f"memory and speed are estimated per rank, for 1/{each} of a GPU"
+            hint = f"for a GPU, multiply them by {each}"
+            sized.notes.append(Diagnostic("J263", message, place, hint, severity="note"))
         return
     library = "RCCL" if shape.amd else "NCCL"
     message = f"{_KEY}: {each}, but {library} refuses two ranks of a communicator on one GPU"
