@@ -97,13 +97,15 @@ class Code(NamedTuple):
         return (labels[0], self.wrong), (labels[1], self.right)
 
 
-Use = Literal["", "needless", "deprecated", "internal", "tuning", "debug", "launcher"]
+Use = Literal[
+    "", "needless", "deprecated", "internal", "experimental", "tuning", "debug", "launcher"
+]
 _USES: Mapping[str, Use] = {
     "no": "needless",
     "no: no effect": "needless",
     "no: obsolete on current stack": "needless",
     "no: deprecated": "deprecated",
-    "no: experimental": "internal",
+    "no: experimental": "experimental",
     "no: undocumented, internal": "internal",
     "internal": "internal",
     "only as measured tuning or temporary workaround": "tuning",

@@ -23,6 +23,7 @@ _JOB: Mapping[str, str] = {
     "gpus_per_node, or procs_per_node if the nodes have no GPUs": "nproc_per_node ntasks_per_node "
     "tasks_per_node nprocs_per_node ranks_per_node",
     "procs_per_node": "procs processes num_procs",
+    "ranks_per_gpu": "tasks_per_gpu ntasks_per_gpu procs_per_gpu processes_per_gpu",
     "cpus_per_task, for each rank": "cpus cpu num_cpus ncpus cores num_cores vcpus cpus_per_gpu "
     "cpus_per_worker cpus_per_node",
     "mem": "memory ram mem_gb memory_gb mem_per_node",

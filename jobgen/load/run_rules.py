@@ -191,7 +191,8 @@ def _find_ranks(tree: Tree, above: Path, cluster: ClusterProfile | None) -> tupl
     there = cluster.nodes.gpus_per_node if cluster else None
     gpus = there if asked is None or (procs and there == 0) else asked
     if gpus:
-        return gpus, True
+        shared = _count(tree, (*above, "ranks_per_gpu")) or _count(tree, ("ranks_per_gpu",))
+        return gpus * (shared or 1), True
     each = procs or (cluster and cluster.procs_per_node) or 1
     return each, gpus is None and not procs
 

@@ -50,4 +50,5 @@ def _world(spec: JobSpec) -> strategy.RankLayout | None:
     given = [n for n in (spec.gpus_per_node, spec.procs_per_node) if n]
     if len(given) != 1 or get_facts(spec.launcher.type or "").task == "command":
         return None
-    return strategy.RankLayout(spec.nodes, given[0], fabric=None)
+    each = (spec.ranks_per_gpu or 1) if spec.gpus_per_node else 1
+    return strategy.RankLayout(spec.nodes, given[0] * each, fabric=None)

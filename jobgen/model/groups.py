@@ -103,6 +103,9 @@ class JobGroup(Form):
     procs_per_node: int | None = key(
         check_integer(1, 1024), default=None, doc="Ranks per node where nodes have no GPUs."
     )
+    ranks_per_gpu: int | None = key(
+        check_integer(1, 64), default=None, doc="Ranks that share each GPU; default: the job's."
+    )
     cpus_per_task: int | None = key(
         check_integer(1, 4096), default=None, doc="CPU cores per rank; default: the job's."
     )

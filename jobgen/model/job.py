@@ -105,7 +105,7 @@ class JobSpec(Form):
     gpus_per_node: int | None = key(
         check_integer(0, 1024),
         default=None,
-        doc="GPUs per node, with one rank each; default: all GPUs of a node.",
+        doc="GPUs per node, with one rank each (see ranks_per_gpu); default: all GPUs of a node.",
         example="8",
     )
     version: Literal[1] = key(
@@ -121,6 +121,15 @@ class JobSpec(Form):
         check_integer(1, 1024),
         default=None,
         doc="Ranks per node where nodes have no GPUs; gpus_per_node may be set too.",
+        example="2",
+    )
+    ranks_per_gpu: int | None = key(
+        check_integer(1, 64),
+        default=None,
+        doc=(
+            "Ranks that share each GPU, for independent ranks, gloo or MPI: NCCL refuses two ranks "
+            "of a communicator on one GPU. Each rank sees only its GPU; default: 1."
+        ),
         example="2",
     )
     cpus_per_task: int | None = key(
@@ -208,8 +217,8 @@ class JobSpec(Form):
         doc=(
             "Instead of run: programs that run one after another, each with ranks of its own. "
             "A step has run, and may have name, nodes (the first so many), procs_per_node, "
-            "launcher, env and train. The first failure ends the job; after a requeue, steps "
-            "that have succeeded do not run again."
+            "ranks_per_gpu, launcher, env and train. The first failure ends the job; after a "
+            "requeue, steps that have succeeded do not run again."
         ),
         example="[{name: train, run: train.py}, {name: eval, run: eval.py, nodes: 1}]",
     )
@@ -219,8 +228,9 @@ class JobSpec(Form):
         doc=(
             "Instead of run: programs that run at the same time, each on nodes of its own, by "
             "name. A group has run and nodes, and may have on, until, ready, gpus_per_node, "
-            "procs_per_node, cpus_per_task, launcher, env and train. When one fails, all end. All "
-            "see the nodes of a group in $JOBGEN_HOSTS_NAME, the first in $JOBGEN_HOST_NAME."
+            "procs_per_node, ranks_per_gpu, cpus_per_task, launcher, env and train. When one "
+            "fails, all end. All see the nodes of a group in $JOBGEN_HOSTS_NAME, the first in "
+            "$JOBGEN_HOST_NAME."
         ),
         example="{train: {nodes: 2, run: train.py}, serve: {nodes: 1, run: serve, until: train}}",
     )

@@ -74,7 +74,7 @@ class Packing(NamedTuple):
 
 
 class Shape(NamedTuple):
-    """How many of what. ``ranks_per_node`` is GPUs per node, or processes where there are none."""
+    """How many of what."""
 
     nodes: int
     ranks_per_node: int
@@ -99,6 +99,11 @@ class Shape(NamedTuple):
     def world(self) -> int:
         """Number of ranks when all nodes are there."""
         return self.nodes * self.ranks_per_node
+
+    @property
+    def ranks_per_gpu(self) -> int:
+        """Ranks that share a GPU; 1 where there are none, or one command uses them all."""
+        return max(1, self.ranks_per_node // self.gpus_per_node) if self.gpus_per_node else 1
 
     @property
     def amd(self) -> bool:

@@ -18,7 +18,10 @@ OPTIONS = ("partition", "qos", "account", "constraint", "reservation")
 """Options of sbatch that choose where a job waits, and change nothing of its script."""
 LEAST, MOST = 2, 4
 """Entries of a race."""
-_SHAPE = ("nodes", "gpus_per_node", "procs_per_node", "cpus_per_task", "mem", "time")
+_SHAPE = (
+    *("nodes", "gpus_per_node", "procs_per_node", "ranks_per_gpu"),
+    *("cpus_per_task", "mem", "time"),
+)
 _CODE = "J298"
 
 RaceOptions = Mapping[str, str]

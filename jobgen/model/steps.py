@@ -45,6 +45,9 @@ class JobStep(Form):
     procs_per_node: int | None = key(
         check_integer(1, 1024), default=None, doc="Ranks per node where nodes have no GPUs."
     )
+    ranks_per_gpu: int | None = key(
+        check_integer(1, 64), default=None, doc="Ranks that share each GPU; default: the job's."
+    )
     launcher: Launcher | None = key(
         check_form(Launcher, short="type", shortly={"enum": [*LAUNCHERS, *ALIASES]}),
         default=None,

@@ -121,7 +121,16 @@ cpus=$(grep -Hs . "${files[@]}" | awk -F '[: \t]+' -v visible="${visible:-}" -v 
         }
         ranks = ENVIRON["LOCAL_WORLD_SIZE"]
         for (rank = 0; rank < ranks; rank++) {
+#fi
+#if separate
             getline numa[rank] < ("/sys/bus/pci/devices/" address[gpu[rank + 1]] "/numa_node")
+#fi
+#if neighbors
+            file = "/sys/bus/pci/devices/" address[gpu[int(rank / ENVIRON["JOBGEN_RANKS_PER_GPU"]) + 1]] "/numa_node"
+            getline numa[rank] < file
+            close(file) # the next rank may have the same GPU
+#fi
+#if search
             if (!((numa[rank], 1) in far)) exit
             home = 0 # the nearest node with cores of the job
             for (i = nodes; i > 0; i--)
@@ -149,6 +158,26 @@ cpus=$(grep -Hs . "${files[@]}" | awk -F '[: \t]+' -v visible="${visible:-}" -v 
 #if bind
 ' 2>/dev/null)
 [[ -z $cpus ]] || taskset -pc "$cpus" $$ &>/dev/null
+#fi
+#if sharing
+# ---- GPU: of the visible ones, the one that this rank shares with its neighbors -------------------------
+#fi
+#if sharing_nvidia
+visible=${CUDA_VISIBLE_DEVICES-$(seq -s, 0 63)}
+#fi
+#if sharing_amd
+visible=${HIP_VISIBLE_DEVICES-${CUDA_VISIBLE_DEVICES-$(seq -s, 0 63)}}
+#fi
+#if sharing
+IFS=, read -ra gpus <<<"$visible"
+gpu=$((LOCAL_RANK / JOBGEN_RANKS_PER_GPU))
+[[ -n ${gpus[gpu]:-} ]] || die 97 "local rank $LOCAL_RANK needs GPU $((gpu + 1)) of its node, but sees ${#gpus[@]}"
+#fi
+#if sharing_nvidia
+export CUDA_VISIBLE_DEVICES=${gpus[gpu]}
+#fi
+#if sharing_amd
+export HIP_VISIBLE_DEVICES=${gpus[gpu]} # wins over CUDA_VISIBLE_DEVICES
 #fi
 #if secrets
 if [[ -n ${JOBGEN_SECRETS:-} ]]; then

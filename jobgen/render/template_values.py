@@ -145,6 +145,7 @@ def list_blocks(plan: Plan, *, of_part: bool = False, ends_early: bool = False) 
     guard = inside or ends_early or "guard" in blocks
     bind = "bind" in plan.other and plan.other["bind"].value == "auto"
     search = bind and "JOBGEN_GPU_CPUS" not in plan.env
+    sharing = plan.shape.ranks_per_gpu > 1
     needs = {
         "steps": of_part,
         "until": ends_early,
@@ -156,6 +157,11 @@ def list_blocks(plan: Plan, *, of_part: bool = False, ends_early: bool = False) 
         "guard": guard,
         "unguarded": not guard,
         "bind": bind,
+        "separate": search and not sharing,
+        "neighbors": search and sharing,
+        "sharing": sharing,
+        "sharing_nvidia": sharing and not plan.shape.amd,
+        "sharing_amd": sharing and plan.shape.amd,
         "known": bind and not search,
         "search": search,
         "nvidia": search and not plan.shape.amd,

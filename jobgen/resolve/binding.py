@@ -25,7 +25,7 @@ _DEVICES = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES
 
 def bind_ranks(look: Inputs, shape: Shape, sized: Sized) -> Part:
     """The CPUs that the profile lists; empty if there are none or ranks are not bound."""
-    several = shape.gpus_per_node > 1 and shape.ranks_per_node == shape.gpus_per_node
+    several = shape.gpus_per_node > 1 and shape.ranks_per_node >= shape.gpus_per_node
     if not several or look.local:
         return Part("bind")
     off = _find_reason_off(look)
@@ -58,4 +58,5 @@ def _read_profile(look: Inputs, shape: Shape) -> Setting | None:
     if len(known) != shape.gpus_per_node or others:
         return None
     why = "CPUs close to each GPU, in rank order"
-    return Setting(" ".join(known), why, look.cite_cluster("nodes", "gpu_cpus"))
+    near = [cpus for cpus in known for _ in range(shape.ranks_per_gpu)]
+    return Setting(" ".join(near), why, look.cite_cluster("nodes", "gpu_cpus"))

@@ -19,22 +19,23 @@ def is_packed(look: Inputs) -> bool:
     return look.job.sweep is not None and look.job.sweep.pack is not None
 
 
-def decide_packing(look: Inputs, gpus: int, ranks: int, sized: Sized) -> Packing | None:
-    """The job of a packed sweep; None of any other job."""
+def decide_packing(look: Inputs, gpus: int, units: int, sized: Sized) -> Packing | None:
+    """The job of a packed sweep, whose elements divide the units of a node: GPUs, or ranks where
+    there are none. None of any other job."""
     sweep = look.job.sweep
     if sweep is None or sweep.pack is None:
         return None
     each, unit = sweep.pack.gpus, "GPU" if gpus else "rank"
     place = look.cite_job("sweep", "pack")
-    if ranks % each:
-        message = f"sweep.pack.gpus: {each} does not divide the {count(ranks, unit)} per node"
-        hint = f"choose one of {join_words(_list_divisors(ranks), 'or')}"
-        if each > ranks:
-            message = f"sweep.pack.gpus: {each}, but the job has {count(ranks, unit)} per node"
+    if units % each:
+        message = f"sweep.pack.gpus: {each} does not divide the {count(units, unit)} per node"
+        hint = f"choose one of {join_words(_list_divisors(units), 'or')}"
+        if each > units:
+            message = f"sweep.pack.gpus: {each}, but the job has {count(units, unit)} per node"
             hint = "an element of a packed sweep runs on one node; remove pack to use several nodes"
         problem = look.diagnose_job("J297", message, "sweep", "pack", "gpus", hint=hint)
         sized.problems.append(problem)
-    workers = max(1, ranks // each)
+    workers = max(1, units // each)
     made = Packing(
         nodes=look.job.nodes,
         gpus_per_node=gpus,

@@ -78,6 +78,7 @@ def build_request(look: Inputs, size: Shape, launcher: str, train: Train) -> Pla
     from jobgen.strategy.choice.setups import VARIED, Ask
     from jobgen.strategy.shapes import build_model
 
+    found = found.split_gpus(size.ranks_per_gpu)
     known, _ = read_sizes(train, look.facts.texts)
     ranks = describe_world(look, size)
     written = frozenset(key for key in train.keys if look.has_written("train", key))
@@ -117,8 +118,10 @@ def choose_strategy(
     rung, found = best
     estimate = _summarize(found, request.ask)
     need = f"{estimate.needed / _GIB:.1f} of {estimate.limit / _GIB:.1f} GiB"
+    unit = "GPU" if size.ranks_per_gpu == 1 else "rank"
     said = {"fits": "simplest strategy that fits", "tight": "simplest strategy that is tight"}
-    why = f"auto: {said.get(found.verdict, 'nothing fits; this one needs least')}, {need} per GPU"
+    verdict = said.get(found.verdict, "nothing fits; this one needs least")
+    why = f"auto: {verdict}, {need} per {unit}"
     return ResolvedTrain(rung.train, why, estimate)
 
 
@@ -207,11 +210,14 @@ def _summarize(found: StrategyOption, ask: Ask) -> Estimate:
     )
 
 
-def check_memory(look: Inputs, estimate: Estimate) -> PlanCheck:
+def check_memory(look: Inputs, size: Shape, estimate: Estimate) -> PlanCheck:
     """Whether what was decided fits."""
     need, limit = estimate.needed / _GIB, estimate.limit / _GIB
     shown = f"{need:.0f}" if need >= 100 else f"{need:.1f}"
     message = f"needs about {shown} GiB of the GPU's {limit:.1f} GiB"
+    if size.ranks_per_gpu > 1:
+        share = f"the {limit:.1f} GiB for each of a GPU's {size.ranks_per_gpu} ranks"
+        message = f"needs about {shown} GiB of {share}"
     if estimate.verdict == "fits":
         return PlanCheck("ok", f"fits: {message}")
     place = look.spec.find_place("train", _decisive(look))

@@ -10,6 +10,7 @@ from jobgen.model.launchers import DEFAULT, LAUNCHERS, SINGLE, find_launchers
 from jobgen.model.plan import Shape
 from jobgen.resolve import allocation
 from jobgen.resolve.cpus import NodeTasks, decide_cpus
+from jobgen.resolve.gpu_sharing import check_sharing, count_ranks
 from jobgen.resolve.inputs import Inputs
 from jobgen.resolve.packing import decide_packing, is_packed
 from jobgen.resolve.program import Program
@@ -33,11 +34,11 @@ def decide_shape(look: Inputs, program: Program, sized: Sized) -> tuple[Shape, S
     """The shape and the launcher. Problems are added to ``sized``."""
     _nodes(look, sized)
     gpus, ranks = _gpus(look, sized)
-    packing = decide_packing(look, gpus, ranks, sized)
+    packing = decide_packing(look, gpus, gpus or ranks, sized)
     nodes = look.job.nodes
     if packing is not None:
         nodes, ranks = 1, ranks // packing.workers
-        gpus = min(gpus, ranks)
+        gpus //= packing.workers
     launcher = _launcher(look, program, ranks * nodes, sized)
     facts = LAUNCHERS[launcher.value]
     if facts.task == "command" and ranks > 1:
@@ -66,6 +67,7 @@ def decide_shape(look: Inputs, program: Program, sized: Sized) -> tuple[Shape, S
         elements=elements,
         packing=packing,
     )
+    check_sharing(look, size, launcher.value, sized)
     return size, launcher
 
 
@@ -122,9 +124,12 @@ def _gpus(look: Inputs, sized: Sized) -> tuple[int, int]:
     asked = look.job.gpus_per_node
     unmet = asked if not there and look.job.procs_per_node is None else None
     if unmet and look.local:
-        why = "no GPU here: one rank simulates each GPU"
-        sized.decide("ranks_per_node", unmet, why, look.cite_job("gpus_per_node"))
-        return 0, unmet
+        ranks = unmet * (look.job.ranks_per_gpu or 1)
+        why = "no GPU here: ranks simulate the GPUs"
+        if look.job.ranks_per_gpu is None:
+            why = "no GPU here: one rank simulates each GPU"
+        sized.decide("ranks_per_node", ranks, why, look.cite_job("gpus_per_node"))
+        return 0, ranks
     if unmet:
         found = look.diagnose_job(
             "J202",
@@ -155,20 +160,8 @@ def _gpus(look: Inputs, sized: Sized) -> tuple[int, int]:
             else look.cite_job("gpus_per_node")
         )
         sized.decide("gpus_per_node", gpus, why, place)
-        sized.decide("ranks_per_node", gpus, "one rank per GPU", place)
-        if look.job.procs_per_node is not None:
-            sized.notes.append(_unused_procs(look))
-        return gpus, gpus
+        return gpus, count_ranks(look, gpus, place, sized)
     return 0, _procs(look, sized)
-
-
-def _unused_procs(look: Inputs) -> Diagnostic:
-    asked, name = look.job.procs_per_node, look.cluster.name
-    message = f"procs_per_node: {asked} is ignored: {name} has GPUs and runs one rank per GPU"
-    hint = "set gpus_per_node: 0 to run without GPUs"
-    return Diagnostic(
-        "J227", message, look.spec.find_place("procs_per_node"), hint, severity="note"
-    )
 
 
 def _procs(look: Inputs, sized: Sized) -> int:

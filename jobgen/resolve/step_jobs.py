@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 V = TypeVar("V")
 _REPLACED = frozenset(
     {"run", "nodes", "procs_per_node", "launcher", "train", "gpus_per_node", "cpus_per_task"}
+    | {"ranks_per_gpu"}
 )
 """Keys of a job that a step or a group has, too."""
 _OF_A_STEP = frozenset(

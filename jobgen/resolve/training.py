@@ -121,7 +121,7 @@ def plan_training(look: Inputs, size: Shape, launcher: str, runs: Program, sized
     unread = check_readers(look.spec, look.facts, launcher, decided.framework, made.args)
     folders = check_options(look, size, decided.framework, runs.argv)
     values = (one.check for one in differing)
-    fits = (planner_request.check_memory(look, estimate),) if estimate else ()
+    fits = (planner_request.check_memory(look, size, estimate),) if estimate else ()
     layout = planner_request.check_layout(look, chosen, request)
     checks = (*fits, *layout, *clashes, *values, *unread, *folders)
     part = Part(NAME, env=made.env, files=made.files, notes=(*configured, *notes), checks=checks)

@@ -219,3 +219,11 @@ class ClusterHardware(NamedTuple):
     """Dense FLOP/s in 8-bit types; 0 where there are none."""
     measured: MeasuredLinks | None = None
     """What an all-reduce has reached on these links."""
+
+    def split_gpus(self, ranks: int) -> ClusterHardware:
+        """The machine that the ranks see if so many share each GPU: more, smaller GPUs."""
+        if ranks == 1:
+            return self
+        shares = ("memory", "peak", "bandwidth", "link", "network", "host", "fast8")
+        each = {name: getattr(self, name) / ranks for name in shares}
+        return self._replace(**each, node_gpus=self.node_gpus * ranks)

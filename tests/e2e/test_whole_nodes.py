@@ -117,6 +117,26 @@ def test_on_a_shared_node_ranks_see_the_gpus_of_their_own_job_only(
     assert {rank["CUDA_VISIBLE_DEVICES"] for rank in answers(run)} == {"3,4"}
 
 
+@pytest.mark.parametrize(
+    "launcher",
+    [
+        "srun",
+        pytest.param("torchrun", marks=pytest.mark.exhaustive),
+        pytest.param("deepspeed", marks=pytest.mark.exhaustive),
+        pytest.param("accelerate", marks=pytest.mark.exhaustive),
+    ],
+)
+def test_of_several_ranks_per_gpu_each_sees_the_one_that_it_shares(
+    cluster: Cluster, tmp_path: Path, launcher: str
+) -> None:
+    keys = {"gpus_per_node": 2, "ranks_per_gpu": 2, "cpus_per_task": 2, "launcher": launcher}
+    said = answers(ask(cluster, tmp_path / "job", GPU_NODES, **keys))
+    assert len(said) == 8
+    for node in ("n1", "n2"):
+        seen = [rank["CUDA_VISIBLE_DEVICES"] for rank in said if rank["node"] == node]
+        assert sorted(seen) == ["0", "0", "1", "1"]
+
+
 @pytest.fixture(scope="module")
 def strict() -> Iterator[Cluster]:
     """Tasks are bound to CPUs, and a step may open the devices that it was given, and no other."""

@@ -99,9 +99,9 @@ class Machine:
         return bind(root, ranks or len(self.gpus), self.vendor, **env)
 
 
-def script(vendor: str, *, known: bool = False) -> str:
+def script(vendor: str, divided: str, *, known: bool = False) -> str:
     """What rank.sh does to bind a rank, with the paths of the node below the working directory."""
-    blocks = ["bind", "known"] if known else ["bind", "search", vendor]
+    blocks = ["bind", "known"] if known else ["bind", "search", vendor, divided]
     text = payload.select_blocks(payload.text("rank.sh"), blocks)
     begin, end = "# ---- CPU binding: ", 'taskset -pc "$cpus" $$ &>/dev/null\n'
     text = text[text.index(begin) : text.index(end) + len(end)]
@@ -110,7 +110,8 @@ def script(vendor: str, *, known: bool = False) -> str:
 
 def bind(root: Path, ranks: int, vendor: str = "nvidia", **env: str) -> list[str]:
     """What the ranks of a node with these files do."""
-    write(root / "bind.sh", script(vendor, known="JOBGEN_GPU_CPUS" in env))
+    divided = "neighbors" if "JOBGEN_RANKS_PER_GPU" in env else "separate"
+    write(root / "bind.sh", script(vendor, divided, known="JOBGEN_GPU_CPUS" in env))
     write(root / "bin/taskset", '#!/bin/bash\nprintf "%s" "$2" >"$OUT"\n')
     (root / "bin/taskset").chmod(0o755)
     found = []
@@ -239,6 +240,15 @@ def test_a_task_that_sees_more_cpus_than_slurm_gave_is_not_bound(tmp_path: Path)
     """Without control groups its mask holds the CPUs of other jobs."""
     assert TWO.bind(tmp_path, 2, SLURM_CPUS_ON_NODE="4") == ["", ""]
     assert TWO.bind(tmp_path, 2, SLURM_CPUS_ON_NODE="8") == ["0-3", "4-7"]
+
+
+def test_neighbors_on_a_gpu_divide_the_cores_near_it(tmp_path: Path) -> None:
+    shared = {"JOBGEN_RANKS_PER_GPU": "2"}
+    assert TWO.bind(tmp_path, 4, **shared) == ["0-1", "2-3", "4-5", "6-7"]
+    assert TWO.bind(tmp_path, 4, **shared, CUDA_VISIBLE_DEVICES="1,0") == [
+        *("4-5", "6-7"),
+        *("0-1", "2-3"),
+    ]
 
 
 def test_the_profile_names_the_cpus(tmp_path: Path) -> None:

@@ -161,6 +161,49 @@ def test_under_deepspeed_a_rank_sees_the_gpus_that_slurm_gave_and_no_others(
     assert [environment(job, rank).get("CUDA_VISIBLE_DEVICES") for rank in (0, 1)] == [given] * 2
 
 
+@pytest.mark.parametrize(
+    ("given", "seen"),
+    [
+        ("4,7", ["4", "4", "7", "7"]),
+        ("GPU-1a2b,GPU-3c4d", ["GPU-1a2b", "GPU-1a2b", "GPU-3c4d", "GPU-3c4d"]),
+        (None, ["0", "0", "1", "1"]),
+    ],
+)
+def test_of_several_ranks_per_gpu_each_sees_the_one_that_it_shares(
+    tmp_path: Path, given: str | None, seen: list[str]
+) -> None:
+    keys = {"gpus_per_node": "2", "ranks_per_gpu": "2"}
+    job = Job.make(tmp_path / "run", TELL, cluster=GPUS, **keys)
+    if given is not None:
+        job.env["CUDA_VISIBLE_DEVICES"] = given
+    done = job.run()
+    assert done.returncode == 0, done.stderr
+    ranks = [environment(job, rank) for rank in range(8)]
+    assert [env["CUDA_VISIBLE_DEVICES"] for env in ranks] == seen * 2
+    assert [env["LOCAL_RANK"] for env in ranks] == ["0", "1", "2", "3"] * 2
+    assert {env["LOCAL_WORLD_SIZE"] for env in ranks} == {"4"}
+
+
+def test_amd_gpus_are_shared_by_their_own_variable(tmp_path: Path) -> None:
+    amd = GPUS.replace("A100-SXM4-80GB", "MI300X")
+    keys = {"gpus_per_node": "2", "ranks_per_gpu": "2"}
+    job = Job.make(tmp_path / "run", TELL, cluster=amd, **keys)
+    job.env["HIP_VISIBLE_DEVICES"] = "3,5"
+    done = job.run()
+    assert done.returncode == 0, done.stderr
+    seen = [environment(job, rank)["HIP_VISIBLE_DEVICES"] for rank in range(8)]
+    assert seen == ["3", "3", "5", "5"] * 2
+
+
+def test_a_rank_whose_gpu_is_hidden_names_it(tmp_path: Path) -> None:
+    keys = {"gpus_per_node": "2", "ranks_per_gpu": "2"}
+    job = Job.make(tmp_path / "run", TELL, cluster=GPUS, **keys)
+    job.env["CUDA_VISIBLE_DEVICES"] = "4"
+    done = job.run()
+    assert done.returncode == 97
+    assert "local rank 2 needs GPU 2 of its node, but sees 1" in done.stderr
+
+
 def test_a_rank_leaves_the_pid_of_the_program_itself(tmp_path: Path) -> None:
     job = Job.make(tmp_path / "run", 'echo $$ >"$JOBGEN_RUN_DIR/pid.$RANK"\n')
     job.run()

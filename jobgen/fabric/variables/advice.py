@@ -132,8 +132,11 @@ def check_tuning(case: VariableCase) -> VariableDiagnostic | None:
 
 
 def check_internal(case: VariableCase) -> VariableDiagnostic | None:
-    """A knob of NCCL's insides."""
+    """A knob of NCCL's insides, or one that NCCL's documentation calls experimental."""
     row = case.row
+    if row is not None and row.use == "experimental":
+        message = f"{case.name} is experimental and may change in the next release"
+        return VariableDiagnostic("J325", message, "test it with the job's NCCL release", "note")
     if row is None or row.use != "internal":
         return None
     message = f"{case.name} is undocumented and may change in the next release"
