@@ -68,7 +68,8 @@ def test_a_line_of_setup_that_fails_is_the_cause(world: World, job: Callable[...
 
 
 def test_a_killed_rank_is_most_likely_out_of_memory(world: World, job: Callable[..., Path]) -> None:
-    record = fail(world, job, "echo step 7; [ $RANK = 0 ] || kill -KILL $$; sleep 600")
+    up = "[ $RANK = 0 ] && touch up || { until [ -e up ]; do sleep 0.1; done; kill -KILL $$; }"
+    record = fail(world, job, f"echo step 7; {up}; sleep 600")
     text = screens.draw_ended(record, INK)
     assert "  why    killed by a signal from outside (likely)\n" in text
     where = "rank 1 on local1 failed first (exit code 137: SIGKILL"

@@ -59,6 +59,7 @@ def test_what_cannot_be_staged_ends_the_job_before_its_ranks(
         assert shown["cause"]["text"] == f"stage failed: {source} {reason}", shown["cause"]
         assert (shown["exit"], {f["node"] for f in shown["failures"]}) == ("96:0", {"n1", "n2"})
         assert not run.ranks(), "no rank was started"
+    cluster.run("login", f"rm -rf {small}")
 
 
 SETUP = "echo x >>setup.$SLURMD_NODENAME"
