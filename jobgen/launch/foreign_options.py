@@ -52,6 +52,7 @@ _COUNTS: Mapping[str, _Counts] = {
     "deepspeed": _Counts(("num_nodes",), ("num_gpus", "num_accelerators")),
     "srun": _Counts(("N", "nodes"), ("ntasks_per_node", "gpus_per_node"), ("n", "ntasks")),
     "mpirun": _MPIRUN,
+    "mpiexec.hydra": _MPIRUN,
     "horovodrun": _MPIRUN,
     "composer": _Counts((), ("n", "nproc"), ("world_size",)),
     "fabric": _Counts(("num_nodes",), ("devices",)),

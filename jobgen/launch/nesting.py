@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from jobgen.model.loaded import PlacedProgram
     from jobgen.shell.started_program import StartedProgram
 
-_WHOLE_JOB = frozenset({"srun", "mpirun", "jsrun", "aprun", "horovodrun", "flux"})
+_WHOLE_JOB = frozenset({"srun", "mpirun", "mpiexec.hydra", "jsrun", "aprun", "horovodrun", "flux"})
 """Launchers that start the ranks of all nodes at once."""
 _MEETING = "rdzv_endpoint|master_addr|main_process_ip|main_address|host(file)?"
 """Options that name a host where the nodes meet."""

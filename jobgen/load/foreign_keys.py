@@ -62,7 +62,8 @@ _JOB: Mapping[str, str] = {
     "cluster": "cloud region zone infra instance_type partition_cluster",
     "launcher: torchrun": "torchrun rdzv_backend torch_distributed",
     "launcher: accelerate": "accelerate",
-    "launcher: srun": "srun mpi mpirun",
+    "launcher: srun": "srun mpi",
+    "launcher: mpirun": "mpirun",
     "launcher: {args: [<OPTION>]}": "torchrun_args launcher_args accelerate_args deepspeed_args",
     "launcher: {type: deepspeed, config: <ds_config.json>}": "deepspeed deepspeed_config "
     "deepspeed_config_file ds_config",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from jobgen.load.tree import Path, Tree, join_path
 from jobgen.model.groups import count_nodes
+from jobgen.model.launchers import get_facts
 
 _GROUPS: Path = ("groups",)
 
@@ -24,16 +25,21 @@ def check(tree: Tree) -> None:
     if tree.get_text("preflight") == "full":
         message = "preflight: full measures the network for one program, but groups has several"
         tree.contradict(message, [_GROUPS, ("preflight",)], "set preflight: auto")
-    _check_ssh(tree)
+    _check_starters(tree)
     total, asked = count_nodes(tree.get(*_GROUPS)), tree.get_text("nodes")
     if total is not None and asked and asked != str(total):
         message = f"nodes: {asked}, but the groups have {total}"
         tree.contradict(message, [_GROUPS, ("nodes",)], f"remove nodes, or set nodes: {total}")
 
 
-def _check_ssh(tree: Tree) -> None:
-    """A launcher over ssh starts on the job's first node, which is that of one group only."""
-    for path in (("launcher", "ssh"), *((*g, "launcher", "ssh") for g in tree.list_steps())):
-        if tree.get_text(*path) == "pdsh":
-            message = f"{join_path(path)}: pdsh starts from the job's first node, not the group's"
-            tree.contradict(message, [_GROUPS, path], "remove it: srun starts one per node")
+def _check_starters(tree: Tree) -> None:
+    """A launcher of all nodes starts on the job's first node, which is that of one group only."""
+    parts = [("launcher",), *((*group, "launcher") for group in tree.list_steps())]
+    for path, hint in (
+        *((path, "set launcher: srun") for part in parts for path in (part, (*part, "type"))),
+        *(((*part, "ssh"), "remove it: srun starts one per node") for part in parts),
+    ):
+        word = tree.get_text(*path)
+        if word == "pdsh" or get_facts(word).starts_all_nodes:
+            message = f"{join_path(path)}: {word} starts from the job's first node, not the group's"
+            tree.contradict(message, [_GROUPS, path], hint)

@@ -174,7 +174,8 @@ class JobSpec(Form):
         default=(),
         doc=(
             "Lines of bash that run before the launcher, in its shell, so that exports reach "
-            "every rank: once per node; per rank with srun; on the first node with ssh: pdsh. "
+            "every rank: once per node; per rank with srun; on the first node with ssh: pdsh "
+            "or with mpirun. "
             "A mapping says where: {node: …, rank: …, outside: …}."
         ),
         example="source .venv/bin/activate",

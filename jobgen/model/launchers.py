@@ -36,6 +36,10 @@ class LauncherFacts(NamedTuple):
     """The launcher that starts the ranks instead, as the tool itself would start it."""
     rank_command: Sequence[str] = ()
     """Words before ``run``, which is then the tool's recipe or configuration and not a program."""
+    starts_all_nodes: bool = False
+    """Whether it starts the ranks of all nodes from the first one."""
+    needs_torch: bool = True
+    """Whether its agent is a part of torch, or imports it."""
     note: str = ""
     """What the documentation of ``type`` adds to its name."""
 
@@ -50,6 +54,13 @@ LAUNCHERS: Mapping[str, LauncherFacts] = {
         (*_AGENT, "config"), keeps_store=True, config_format="accelerate", framework="accelerate"
     ),
     "composer": LauncherFacts(),
+    "mpirun": LauncherFacts(
+        ("args", "command"),
+        blocks=("mpirun",),
+        starts_all_nodes=True,
+        needs_torch=False,
+        note="of Open MPI",
+    ),
     # tune run gives its options to torch.distributed.run, whose ranks run the recipe; without
     # options it becomes the recipe: torchtune 0.6, torchtune/_cli/run.py
     "torchtune": LauncherFacts(
@@ -90,6 +101,14 @@ def get_facts(launcher: str) -> LauncherFacts:
 def name_agent(launcher: str) -> str:
     """The launcher whose program starts the ranks."""
     return get_facts(launcher).agent or launcher
+
+
+def name_starter(launcher: str, ssh: str) -> str:
+    """What starts the ranks of several nodes from the first one; empty: srun starts every node."""
+    facts = get_facts(launcher)
+    if facts.starts_all_nodes:
+        return launcher
+    return ssh if "ssh" in facts.settings and ssh != "none" else ""
 
 
 def find_launchers(fits: Callable[[LauncherFacts], bool]) -> list[str]:

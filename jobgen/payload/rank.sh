@@ -9,6 +9,11 @@ if [[ -z ${SLURMD_NODENAME:-} && -n ${CROSS_RANK:-} ]]; then
     node=$(sed -n "$((CROSS_RANK + 1))s/ .*//p" "$JOBGEN_STATE_DIR/hostfile")
 fi
 #fi
+#if mpirun
+[[ -n ${OMPI_COMM_WORLD_RANK:-} ]] || { echo "jobgen: $node: this mpirun is not Open MPI's" >&2; exit 97; }
+export RANK=$OMPI_COMM_WORLD_RANK WORLD_SIZE=$OMPI_COMM_WORLD_SIZE
+export LOCAL_RANK=$OMPI_COMM_WORLD_LOCAL_RANK LOCAL_WORLD_SIZE=$OMPI_COMM_WORLD_LOCAL_SIZE
+#fi
 #if plain
 # launcher: plain: one rank per node, without torch's variables
 #fi

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 
 from jobgen.errors import Place
 from jobgen.model.decision import SelfEvident, Setting, cite_rule
+from jobgen.model.launchers import name_starter
 from jobgen.model.part_plans import CachesPlan
 from jobgen.model.plan import Shape
 from jobgen.named_tuple import NamedTuple
@@ -65,9 +66,12 @@ def plan_caches(
 def _decided(look: Inputs, shape: Shape) -> tuple[str, str, Place]:
     if look.job.caches == "keep":
         return "keep", SelfEvident.AS_ASKED, look.cite_job("caches")
-    if look.job.launcher.ssh == "pdsh" and shape.nodes > 1:
-        why = "with pdsh, no job script runs on the other nodes before the ranks start"
-        return "keep", why, look.cite_job("launcher", "ssh")
+    asked = look.job.launcher
+    starter = name_starter(asked.type or "", asked.ssh)
+    if starter and shape.nodes > 1:
+        why = f"with {starter}, no job script runs on the other nodes before the ranks start"
+        key = ("launcher",) if starter == asked.type else ("launcher", "ssh")
+        return "keep", why, look.cite_job(*key)
     place = look.cite_job("caches") if ("caches",) in look.spec.places else cite_rule("caches")
     return (
         "node",

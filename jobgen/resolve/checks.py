@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from jobgen.errors import Diagnostic
 from jobgen.model.decision import PlanCheck
-from jobgen.model.launchers import get_facts, name_agent
+from jobgen.model.launchers import get_facts, name_agent, name_starter
 from jobgen.model.plan import Shape
 from jobgen.resolve.allocation import ask_memory, merge_options, takes_all
 from jobgen.resolve.checkpoint_folder import check_folder
@@ -37,7 +37,9 @@ def note_path(look: Inputs, launcher: str) -> list[Diagnostic]:
         return []
     program = next(iter(look.job.launcher.command), name_agent(launcher))
     message = f"setup is not set: {program} must be on PATH on the nodes of {look.cluster.name}"
-    hint = "activate an environment in `setup`, or set `container`"
+    hint = "activate an environment in `setup`"
+    if look.job.nodes == 1 or not name_starter(launcher, look.job.launcher.ssh):
+        hint += ", or set `container`"
     return [Diagnostic("J259", message, None, hint, severity="note")]
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from jobgen.errors import Diagnostic
 from jobgen.model.container import BY_SRUN
-from jobgen.model.launchers import LAUNCHERS
+from jobgen.model.launchers import name_starter
 from jobgen.resolve import registry_login
 from jobgen.resolve.container_command import find_container, format_image, is_file
 from jobgen.resolve.inputs import Inputs
@@ -64,16 +64,25 @@ def check_container(look: Inputs, launcher: str) -> list[Diagnostic]:
         hint = "write container: {image: IMAGE, runtime: docker} or runtime: apptainer, or choose "
         hint += "another cluster with -c"
         return [look.diagnose_job("J216", message, "container", "runtime", hint=hint)]
-    over_ssh = "ssh" in LAUNCHERS[launcher].settings and look.job.launcher.ssh == "pdsh"
-    if over_ssh and look.job.nodes > 1:
-        message = f"{launcher} with pdsh starts its ranks over ssh, outside the container"
-        hint = f"remove ssh: pdsh; srun then starts {launcher} in the container on every node"
-        return [look.diagnose_job("J216", message, "launcher", "ssh", hint=hint)]
+    starter = name_starter(launcher, look.job.launcher.ssh)
+    if starter and look.job.nodes > 1:
+        return [_describe_outside(look, launcher, starter)]
     return [
         *_unknown_gpus(look, asked),
         *registry_login.check_login(look, asked),
         *check_site_runtime(look, asked),
     ]
+
+
+def _describe_outside(look: Inputs, launcher: str, starter: str) -> Diagnostic:
+    """Ranks that do not start where the container is."""
+    if starter == launcher:
+        message = f"{launcher} starts the ranks of other nodes outside the container"
+        hint = "set launcher: srun, which starts each rank in the container"
+        return look.diagnose_job("J216", message, "launcher", hint=hint)
+    message = f"{launcher} with pdsh starts its ranks over ssh, outside the container"
+    hint = f"remove ssh: pdsh; srun then starts {launcher} in the container on every node"
+    return look.diagnose_job("J216", message, "launcher", "ssh", hint=hint)
 
 
 def _unknown_gpus(look: Inputs, asked: Container) -> list[Diagnostic]:

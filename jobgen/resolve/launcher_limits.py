@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from jobgen.errors import Diagnostic
 from jobgen.launch.foreign_options import RankStart
 from jobgen.launch.nesting import check_programs
-from jobgen.model.launchers import LAUNCHERS, find_launchers, find_takers
+from jobgen.model.launchers import LAUNCHERS, find_launchers, find_takers, name_starter
 from jobgen.model.plan import Shape
 from jobgen.model.settings import Launcher
 from jobgen.resolve.inputs import Inputs
@@ -31,7 +31,12 @@ def check_launcher(look: Inputs, launcher: str, size: Shape) -> Iterator[Diagnos
         elastic = join_words(find_launchers(lambda row: row.elastic), "or")
         hint = f"set launcher: {elastic}, or a fixed number of nodes"
         yield look.diagnose_job("J217", message, "nodes", hint=hint)
-    if "ssh" in LAUNCHERS[launcher].settings and look.job.launcher.ssh == "pdsh":
+    starter = name_starter(launcher, look.job.launcher.ssh)
+    if starter == launcher and look.local and size.nodes > 1:
+        message = f"{launcher} starts the ranks of other nodes by Slurm's srun, which the local "
+        hint = "set nodes: 1, or another launcher"
+        yield look.diagnose_job("J215", f"{message}cluster does not have", "launcher", hint=hint)
+    elif starter and starter != launcher:
         yield from _check_pdsh(look, launcher)
     ranks = RankStart(
         launcher, size.nodes, size.world, look.job.name, on_gpus=size.gpus_per_node > 0

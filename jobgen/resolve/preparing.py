@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from jobgen.errors import Diagnostic
 from jobgen.model.container import BY_SRUN
 from jobgen.model.decision import SelfEvident, Setting
+from jobgen.model.launchers import name_starter
 from jobgen.model.part_plans import Mount, PreparePlan
 from jobgen.model.plan import Part, Shape
 from jobgen.named_tuple import NamedTuple
@@ -53,9 +54,14 @@ def check_scopes(look: Inputs) -> Iterator[Diagnostic]:
         message = "setup.outside runs outside the container, but the job has no container"
         hint = "move its lines to setup.node, or set container"
         yield look.diagnose_job("J216", message, _SETUP, "outside", hint=hint)
-    if scopes.node and look.job.launcher.ssh == "pdsh" and look.job.nodes > 1:
-        message = "setup.node runs on every node, but pdsh runs scripts on the first node alone"
-        hint = "remove ssh: pdsh; srun then starts deepspeed on every node"
+    asked = look.job.launcher
+    starter = name_starter(asked.type or "", asked.ssh)
+    if scopes.node and starter and look.job.nodes > 1:
+        message = f"setup.node runs on every node, but {starter} runs scripts on the first node "
+        message += "alone"
+        hint = f"remove ssh: pdsh; srun then starts {asked.type} on every node"
+        if starter == asked.type:
+            hint = "move its lines to setup, whose exports reach all ranks, or set launcher: srun"
         yield look.diagnose_job("J216", message, _SETUP, "node", hint=hint)
 
 

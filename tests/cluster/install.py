@@ -24,6 +24,7 @@ PROGRAMS = {
     "ssh": "openssh-client",
     "ip": "iproute2",
     "pdsh": "pdsh",
+    "mpirun": "openmpi-bin",
 }
 ACCOUNTING_PROGRAMS = {"slurmdbd": "slurmdbd", "mariadbd": "mariadb-server"}
 """Programs that the cluster needs, and the Debian package of each."""

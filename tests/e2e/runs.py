@@ -33,6 +33,7 @@ LAUNCHERS: Mapping[str, Any] = {
     "deepspeed no_ssh": "deepspeed",
     "deepspeed pdsh": {"type": "deepspeed", "ssh": "pdsh"},
     "accelerate": "accelerate",
+    "mpirun": "mpirun",
 }
 """Every launcher, as job.yaml says it."""
 

@@ -51,11 +51,11 @@ sys.exit(int(code))
 ALL: Mapping[str, Any] = {**LAUNCHERS, "plain": "plain"}
 
 
-def launchers(names: Mapping[str, Any], few: str = "srun") -> Any:
-    """A case for each launcher, one of them for every run, the others for --full. What a killed
+def launchers(names: Mapping[str, Any], *few: str) -> Any:
+    """A case for each launcher, a few of them for every run, the others for --full. What a killed
     rank.sh and a failing rank do to torchrun, its restarts show every time."""
     cases = [
-        pytest.param(value, id=name, marks=[] if name == few else pytest.mark.exhaustive)
+        pytest.param(value, id=name, marks=[] if name in few else pytest.mark.exhaustive)
         for name, value in names.items()
     ]
     return pytest.mark.parametrize("launcher", cases)
@@ -97,7 +97,8 @@ def shell(run: Run, rank: int) -> int:
     below = [p for p in run.cluster.processes_with_env(run.token) if p.host == node(run, rank)]
     shells = {p.pid for p in below if re.match(r"bash \S+/rank\.sh bash", p.command)}
     local = {pid: variables(pid) for pid in shells}
-    key = "JOBGEN_NODE_RANK" if any("JOBGEN_NODE_RANK" in v for v in local.values()) else "RANK"
+    keys = ("JOBGEN_NODE_RANK", "OMPI_COMM_WORLD_RANK", "RANK")
+    key = next(key for key in keys if any(key in v for v in local.values()))
     (found,) = [p for p in shells if local[p].get(key) == str(rank) and parent(p) not in shells]
     return found
 
@@ -120,7 +121,7 @@ def below(run: Run, pid: int) -> set[int]:
     return found - {pid}
 
 
-@launchers(ALL)
+@launchers(ALL, "srun", "mpirun")
 def test_the_jobs_exit_code_is_that_of_the_rank_that_failed_first(
     cluster: Cluster, tmp_path: Path, launcher: Any
 ) -> None:
@@ -139,7 +140,7 @@ def test_the_jobs_exit_code_is_that_of_the_rank_that_failed_first(
     assert cluster.job(run.job)["ExitCode"] == "7:0"
 
 
-@launchers(ALL)
+@launchers(ALL, "srun")
 def test_no_program_outlives_a_rank_sh_that_was_killed(
     cluster: Cluster, tmp_path: Path, launcher: Any
 ) -> None:
@@ -186,7 +187,7 @@ SIGNALLED: Mapping[str, tuple[Any, str]] = {
 }
 
 
-@launchers(SIGNALLED, few="torchrun c10d")
+@launchers(SIGNALLED, "torchrun c10d")
 def test_a_sigterm_of_the_launcher_arrives_once_and_a_save_survives_it(
     cluster: Cluster, tmp_path: Path, launcher: tuple[Any, str]
 ) -> None:

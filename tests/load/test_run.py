@@ -246,7 +246,8 @@ KEPT = {
     "srun -N4 --ntasks-per-node=4 python train.py": (
         "nodes: 4, gpus_per_node: 4 and launcher: srun"
     ),
-    "mpirun -np 8 python train.py": "gpus_per_node: 4",
+    "mpirun -np 8 python train.py": "gpus_per_node: 4 and launcher: mpirun",
+    "mpiexec.hydra -np 8 python train.py": "gpus_per_node: 4",
     "source venv/bin/activate && torchrun train.py": "setup: source venv/bin/activate",
     "set -e\nmodule load cuda\nA=1\nsource x/activate\ntorchrun train.py": (
         "setup: [module load cuda, export A=1, source x/activate]"

@@ -28,6 +28,8 @@ def refuse(launcher: str) -> list[Diagnostic]:
         ("{type: srun, args: [-n, '2']}", "args: -n of srun", "set nodes and gpus_per_node"),
         ("{type: deepspeed, args: [-H, x]}", "args: -H of deepspeed", "remove it"),
         ("{type: accelerate, args: [--config_file=x]}", "--config-file", "set launcher.config"),
+        ("{type: mpirun, args: [-np, '4']}", "args: --np of mpirun", "set nodes and gpus_per"),
+        ("{type: mpirun, args: [-x, A]}", "args: -x of mpirun", "set env instead"),
         ("{srun_args: ['--export=ALL,A=1']}", "srun_args: --export of srun", "set env instead"),
         ("{type: plain, srun_args: [-c, '4']}", "srun_args: -c of srun", "cpus_per_task"),
     ],

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from jobgen.model.launchers import get_facts
 from jobgen.named_tuple import NamedTuple
 from jobgen.survey.health import CheckRow, Verdict, fail, skip, succeed, warn
 from jobgen.survey.python_imports import ImportedModule
@@ -59,7 +60,7 @@ class JobEnvironment(NamedTuple):
     def needs_torch(self) -> bool:
         """Whether the program or its launcher cannot start without torch."""
         imported = any(m.name == "torch" and m.required for m in self.modules)
-        return imported or bool(self.launcher)
+        return imported or (bool(self.launcher) and get_facts(self.launcher).needs_torch)
 
 
 def parse_report(text: str) -> Mapping[str, Any] | None:

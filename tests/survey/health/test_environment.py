@@ -80,8 +80,9 @@ def test_every_check_has_a_fault() -> None:
     assert {row.id.partition(".")[2] for row in ROWS} - {f[1] for f in FAULTS} == {"python"}
 
 
-def test_a_program_without_torch_needs_none() -> None:
-    case = reporting(torch=None)._replace(modules=MODULES[1:], launcher="", gpus=0)
+@pytest.mark.parametrize("launcher", ["", "mpirun"])
+def test_a_program_without_torch_needs_none(launcher: str) -> None:
+    case = reporting(torch=None)._replace(modules=MODULES[1:], launcher=launcher, gpus=0)
     assert "torch" not in judge(case)
 
 
