@@ -27,9 +27,6 @@ ORIGINALS = read_originals()
 OF_THE_USER = "SC2086,SC2154,SC2155"
 """Words that the scripts' authors did not quote, variables of their sites, and what they export."""
 LOSSES = {
-    "011": ["before: aws s3 ls"],  # lists its shards from S3 in the batch script
-    "024": ["any: sleep infinity"],  # without a command, the Ray cluster waits for a person
-    "026": ["any: nsys profile"],
     "089": ["step: ten experiments"],  # a loop around several steps
     "090": ["any: hang_monitor", "step: NEXP experiments"],
 }
