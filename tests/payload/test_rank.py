@@ -15,6 +15,7 @@ import pytest
 from jobgen import payload
 from jobgen.model.events import Event, read_events
 from jobgen.resolve.program import read
+from tests.payload.rank_script import build_rank_script
 from tests.shellcheck import shellcheck
 from tests.waiting import until
 
@@ -46,10 +47,12 @@ SIGNALS = ("TERM", "INT", "HUP", "QUIT", "USR1", "USR2")
 class Rank:
     """One rank in a run directory, started as a launcher starts it: in a session of its own."""
 
-    def __init__(self, folder: Path, run: str, script: Path = SCRIPT) -> None:
-        self.folder, self.script = folder, script
+    def __init__(self, folder: Path, run: str, script: Path | None = None) -> None:
+        self.folder, self.script = folder, script or folder / "bundle" / "rank.sh"
         (folder / "src").mkdir(parents=True)
         (folder / "bundle").mkdir()
+        if script is None:
+            self.script.write_text(build_rank_script())
         (folder / "src" / "saves.py").write_text(SAVES)
         (folder / "bundle" / "program.sh").write_text(read(run).text)
         self.env: dict[str, str] = {}
@@ -124,7 +127,7 @@ def make_rank(tmp_path: Path) -> Iterator[Callable[..., Rank]]:
     """Makes ranks; what is left of them is killed at the end."""
     made: list[Rank] = []
 
-    def make(run: str, script: Path = SCRIPT) -> Rank:
+    def make(run: str, script: Path | None = None) -> Rank:
         made.append(Rank(tmp_path / f"run{len(made)}", run, script))
         return made[-1]
 
@@ -279,13 +282,13 @@ def both(rank: Rank) -> bool:
 
 def rank_shell(rank: Rank) -> int:
     """The shell that runs rank.sh itself, as seen from outside of the container."""
-    shells = {pid for pid in rank.carriers() if runs_rank_sh(pid)}
+    shells = {pid for pid in rank.carriers() if runs(pid, rank.script)}
     (shell,) = (pid for pid in shells if parent(pid) not in shells)
     return shell
 
 
-def runs_rank_sh(pid: int) -> bool:
-    return cmdline(pid).startswith(b"bash\0%b\0" % bytes(SCRIPT))
+def runs(pid: int, script: Path) -> bool:
+    return cmdline(pid).startswith(b"bash\0%b\0" % bytes(script))
 
 
 def parent(pid: int) -> int:
@@ -323,7 +326,7 @@ def test_setpriv_ends_the_program_where_all_of_rank_sh_is_killed(
     rank = make_rank(ONE)
     process = rank.start()
     until(lambda: sleepers(rank) == 1, "the program")
-    shells = [pid for pid in rank.carriers() if runs_rank_sh(pid)]
+    shells = [pid for pid in rank.carriers() if runs(pid, rank.script)]
     assert len(shells) == 2
     for pid in sorted(shells, reverse=True):  # the keeper first
         os.kill(pid, signal.SIGKILL)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from jobgen import payload
+from tests.payload.rank_script import build_rank_script
 from tests.resolve.made import CPUS, GPUS
 from tests.script.job import Job
 from tests.waiting import HANG
@@ -315,6 +315,6 @@ def test_a_rank_that_slurm_cannot_end_looks_for_itself(tmp_path: Path) -> None:
 
 def guarded(job: Job) -> Job:
     """The job with all blocks of rank.sh, and ranks that guard themselves."""
-    (job.folder / "bundle" / "rank.sh").write_text(payload.text("rank.sh"))
+    (job.folder / "bundle" / "rank.sh").write_text(build_rank_script())
     job.env |= {"JOBGEN_GUARD": "1", "JOBGEN_STEP": "train"}
     return job
