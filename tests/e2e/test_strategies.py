@@ -75,6 +75,7 @@ def test_the_table_has_a_row_for_each_case(
 
 
 def test_every_launcher_and_every_program_has_its_case() -> None:
-    assert {*KEPT.values(), "torchrun c10d"} == LAUNCHERS.keys()
+    """mpirun has its own in test_ranks.py: one more training of each program proves no more."""
+    assert {*KEPT.values(), "torchrun c10d", "mpirun"} == LAUNCHERS.keys()
     programs = {CASES[name].program for name in (*KEPT, "ddp")}
     assert programs == {case.program for case in CASES.values()}
