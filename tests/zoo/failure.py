@@ -70,6 +70,11 @@ class Failure:
     """The state that Slurm ends the job in."""
 
     @property
+    def costs_node(self) -> bool:
+        """Whether the cluster has one node less afterwards."""
+        return self.act[:1] == ("power off",)
+
+    @property
     def truth(self) -> dict[str, Any]:
         """What ``truth.json`` says, but for the files."""
         more = {"all_ranks": True} if self.all_ranks else {}

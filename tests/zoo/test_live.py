@@ -49,6 +49,8 @@ def test_a_failure_ends_as_the_table_says(
     if failure.cluster not in clusters:
         clusters[failure.cluster] = raise_cluster(failure.cluster)
     folder = make_failure(name, clusters[failure.cluster], tmp_path / name)
+    if failure.costs_node:
+        clusters.pop(failure.cluster).down()
     assert not check_end(failure, folder)
     (case,) = read_cases(folder)
     assert all(path.is_file() for path in case.files)
