@@ -128,7 +128,8 @@ def _list_assigned(command: SimpleCommand) -> Iterator[tuple[str, str]]:
 def find_unexported(script: Script) -> dict[str, ShellWord]:
     """Variables that no program gets: assigned, but not exported, or arrays; with the assignment.
 
-    >>> sorted(find_unexported(read_script("A=1; B=2; export B; C=3 cmd; declare -x D; export E=(1)")))
+    >>> script = read_script("A=1; B=2; export B; C=3 cmd; declare -x D; export E=(1)")
+    >>> sorted(find_unexported(script))
     ['A', 'E']
     """
     assigned, exported = dict[str, ShellWord](), set[str]()
