@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from jobgen.load import check
-from tests.load.test_jobs import load, warned
+from tests.load.test_jobs import load, problem, warned
 
 
 @pytest.mark.parametrize(
@@ -51,6 +51,31 @@ def test_a_variable_of_setup_that_run_does_not_get_is_pointed_out(
     more: str, run: str, codes: list[str]
 ) -> None:
     assert warned(more, run=run) == codes
+
+
+def test_node_rank_is_judged_only_where_torchrun_could_be_meant() -> None:
+    assert warned(run="NODE_RANK=1 python t.py", launcher="torchrun") == ["J304"]
+    for launcher in ("plain", "srun", "{type: plain}"):
+        assert warned(run="NODE_RANK=1 python t.py", launcher=launcher) == []
+
+
+def test_a_command_in_an_argument_of_the_launcher_is_pointed_out() -> None:
+    for args in ("args", "srun_args"):
+        assert warned(launcher=f"{{type: torchrun, {args}: ['--comment=$(hostname)']}}") == ["J161"]
+
+
+@pytest.mark.parametrize(
+    ("name", "remedy"),
+    [
+        ("SLURM_CPU_BIND", "launcher: {type: srun, args: [--cpu-bind=cores]}"),
+        ("SLURM_HOSTFILE", "args: [--distribution=arbitrary, --nodelist=FILE]"),
+        ("SLURM_JOB_ID", "remove it"),
+    ],
+)
+def test_a_variable_that_srun_reads_leads_to_its_option(name: str, remedy: str) -> None:
+    found = problem(f"env: {{{name}: cores}}")
+    assert found.code == "J126"
+    assert remedy in found.hint
 
 
 def test_names_that_switch_something_off_are_pointed_out() -> None:
