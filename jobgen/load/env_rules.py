@@ -99,10 +99,8 @@ def check_name(tree: Tree, path: Path, name: str, shown: str = "") -> None:
         hint = "remove it; sbatch options go under slurm:"
         if option := _SRUN_OPTIONS.get(name):
             value = clip(tree.get_text(*path)) or "VALUE"
-            hint = (
-                f"srun's option is --{option}: launcher: {{type: srun, args: [--{option}={value}]}}"
-            )
-            hint += "; with other launchers, srun_args instead of args"
+            words = f"launcher: {{type: srun, args: [--{option}={value}]}}"
+            hint = f"srun takes it as an option: {words}; with other launchers, srun_args instead of args"
         elif name == "SLURM_HOSTFILE":
             words = "--distribution=arbitrary, --nodelist=FILE"
             hint = f"srun takes it as options: launcher: {{type: srun, args: [{words}]}}"

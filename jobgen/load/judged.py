@@ -41,7 +41,7 @@ _REFUSED = frozenset(
 )
 """Refused under env already, with a better word."""
 _BY_TORCHRUN = frozenset({"", "torchrun", "torchtune", "axolotl"})
-"""Launchers whose users export NODE_RANK for torchrun, which does not read it; other programs may."""
+"""With these, NODE_RANK is meant for torchrun, which does not read it; other programs may."""
 MOST = 200
 """So many variables of one file are judged; a hostile one holds thousands."""
 
