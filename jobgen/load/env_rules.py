@@ -96,19 +96,22 @@ def check_name(tree: Tree, path: Path, name: str, shown: str = "") -> None:
         tree.say("J126", message, path, "remove it", place=place)
     elif re.fullmatch(_MANAGED, name):
         owner = "jobgen" if name.startswith("JOBGEN") else "Slurm"
-        hint = "remove it; sbatch options go under slurm:"
-        if option := _SRUN_OPTIONS.get(name):
-            value = clip(tree.get_text(*path)) or "VALUE"
-            words = f"launcher: {{type: srun, args: [--{option}={value}]}}"
-            hint = f"srun takes it as an option: {words}; with other launchers, srun_args instead of args"
-        elif name == "SLURM_HOSTFILE":
-            words = "--distribution=arbitrary, --nodelist=FILE"
-            hint = f"srun takes it as options: launcher: {{type: srun, args: [{words}]}}"
+        hint = _suggest_option(name, tree.get_text(*path))
         tree.say(
             "J126", f"{shown} cannot be set: it is reserved for {owner}", path, hint, place=place
         )
     else:
         _refuse_names_of_scripts(tree, path, shown, name)
+
+
+def _suggest_option(name: str, value: str) -> str:
+    """The option of srun that does what this variable does; else that it has to go."""
+    words = f"--{_SRUN_OPTIONS.get(name)}={clip(value) or 'VALUE'}"
+    if name == "SLURM_HOSTFILE":
+        words = "--distribution=arbitrary, --nodelist=FILE"
+    elif name not in _SRUN_OPTIONS:
+        return "remove it; sbatch options go under slurm:"
+    return f"srun takes it as an option: launcher: {{type: srun, args: [{words}]}}"
 
 
 def _refuse_names_of_scripts(tree: Tree, path: Path, shown: str, name: str) -> None:

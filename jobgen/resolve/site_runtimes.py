@@ -58,8 +58,7 @@ def enter_shifter(asked: Container, image: str, declared: Lines) -> Lines:
 
 
 def write_edf(asked: Container, image: str, mounts: Sequence[str]) -> BundleFile:
-    """The file that ``srun --environment`` names. It inherits from a file of the user's own, and the
-    engine appends its mounts."""
+    """The file that ``srun --environment`` names; it inherits from a file of the user's own."""
     places = ["$JOBGEN_RUN_DIR:$JOBGEN_RUN_DIR", *mounts]
     listed = "".join(f"    {_quote(place)},\n" for place in places)
     parent = "base_environment" if image.endswith(_OWN_EDF) else "image"
