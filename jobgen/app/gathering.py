@@ -151,10 +151,12 @@ def _read_inside(workdir: Path, name: str) -> bytes:
 
 def _without_files(spec: Loaded[JobSpec]) -> Loaded[JobSpec]:
     """The job without what it takes from files: nothing can be decided from those."""
-    if not any("train" in path for path, _ in _named(spec.value)):
+    job = spec.value
+    if not any(path[-2] == "train" for path, _ in _named(job)):
         return spec
-    steps = tuple(step.replace(train=None) for step in spec.value.steps)
-    return spec._replace(value=spec.value.replace(train=None, steps=steps))
+    steps = tuple(step.replace(train=None) for step in job.steps)
+    groups = tuple(group.replace(train=None) for group in job.groups)
+    return spec._replace(value=job.replace(train=None, steps=steps, groups=groups))
 
 
 def _workdir(world: World, spec: Loaded[JobSpec], base: Path) -> Path:

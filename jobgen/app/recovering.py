@@ -123,14 +123,14 @@ def _read_time(value: object) -> float | None:
 
 def _keep_sound(shape: Mapping[str, Any]) -> dict[str, Any]:
     """Of what the directory says of the job's shape, what is of the type that screens expect."""
-    from jobgen.model.steps import MOST_STEPS, is_step_name
+    from jobgen.model.steps import MOST_RUNS, is_step_name
 
     sizes = ("nodes", "ranks_per_node", "gpus_per_node", "seconds")
     numbers = (*sizes, "elements", "packed", "monitor")
     kept: dict[str, Any] = {}
     for key, value in shape.items():
         if key in ("steps", "groups"):
-            names = value if isinstance(value, list) and len(value) <= MOST_STEPS else []
+            names = value if isinstance(value, list) and len(value) <= MOST_RUNS else []
             sound = bool(names) and all(is_step_name(name) for name in names)
         elif key == "race":
             sound = _is_race(value)

@@ -35,6 +35,11 @@ _BACKUP = re.compile(
 """What editors and people add to the name of a file that they keep."""
 _DISTINCT = 6
 """A token of a service has more different characters than ``hf_xxxxxxxx`` of an example."""
+_OPTION = (
+    r"hf_(?:cache|checkpoints?|config|datasets?|endpoint|format|generation|inference|pipeline"
+    r"|tokenizers?|trainer|transfer|transformers?|weights)(?![A-Za-z0-9])"
+)
+"""Options of programs, such as ``--hf_tokenizer``, that begin like a token of Hugging Face."""
 _EXAMPLE = b"EXAMPLE"
 _KEY_HEADER = r"-----BEGIN[ A-Z0-9]{0,40}PRIVATE KEY"
 _KEY = re.compile(
@@ -161,7 +166,7 @@ def _short_pattern() -> re.Pattern[str]:
     tokens = (
         f"{re.escape(kind.start.decode())}[{kind.body}]{{{kind.in_yaml},}}" for kind in _kinds()
     )
-    return re.compile(rf"(?<![A-Za-z0-9_])(?:{'|'.join(tokens)}|{_KEY_HEADER})")
+    return re.compile(rf"(?<![A-Za-z0-9_])(?!{_OPTION})(?:{'|'.join(tokens)}|{_KEY_HEADER})")
 
 
 @cache

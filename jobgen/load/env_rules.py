@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from jobgen.load.tree import Path, Tree, change, format_scalar, join_path
+from jobgen.model.units import clip
 
 # Names that change what bash or Python runs, so that no line of the script would mean itself.
 _HOOKS = {
@@ -41,6 +42,16 @@ _SCRIPTS = (
     "|track_id|unfinished|unfit|value|visible|webhook|who|why|words"
 )
 """Variables that job.sbatch, node.sh and rank.sh set for themselves."""
+_SRUN_OPTIONS = {
+    "SLURM_CPU_BIND": "cpu-bind",
+    "SLURM_DISTRIBUTION": "distribution",
+    "SLURM_GPU_BIND": "gpu-bind",
+    "SLURM_HINT": "hint",
+    "SLURM_MEM_BIND": "mem-bind",
+    "SLURM_MPI_TYPE": "mpi",
+    "SLURM_NETWORK": "network",
+}
+"""Variables that srun reads as defaults of options."""
 # Compiled when a file has an environment.
 _MANAGED = r"(?a)(SLURM|SLURMD|SBATCH|JOBGEN)_\w*"
 _SENSITIVE = (
@@ -85,12 +96,22 @@ def check_name(tree: Tree, path: Path, name: str, shown: str = "") -> None:
         tree.say("J126", message, path, "remove it", place=place)
     elif re.fullmatch(_MANAGED, name):
         owner = "jobgen" if name.startswith("JOBGEN") else "Slurm"
-        hint = "remove it; sbatch options go under slurm:"
+        hint = _suggest_option(name, tree.get_text(*path))
         tree.say(
             "J126", f"{shown} cannot be set: it is reserved for {owner}", path, hint, place=place
         )
     else:
         _refuse_names_of_scripts(tree, path, shown, name)
+
+
+def _suggest_option(name: str, value: str) -> str:
+    """The option of srun that does what this variable does; else that it has to go."""
+    words = f"--{_SRUN_OPTIONS.get(name)}={clip(value) or 'VALUE'}"
+    if name == "SLURM_HOSTFILE":
+        words = "--distribution=arbitrary, --nodelist=FILE"
+    elif name not in _SRUN_OPTIONS:
+        return "remove it; sbatch options go under slurm:"
+    return f"srun takes it as an option: launcher: {{type: srun, args: [{words}]}}"
 
 
 def _refuse_names_of_scripts(tree: Tree, path: Path, shown: str, name: str) -> None:

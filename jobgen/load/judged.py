@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from jobgen.load.job_rules import read_launcher
 from jobgen.load.tree import Path, Tree, format_scalar
 from jobgen.model.loaded import Assignment
 from jobgen.shell import list_names
@@ -39,6 +40,8 @@ _REFUSED = frozenset(
     | {"MASTER_ADDR", "MASTER_PORT"}
 )
 """Refused under env already, with a better word."""
+_BY_TORCHRUN = frozenset({"", "torchrun", "torchtune", "axolotl"})
+"""With these, NODE_RANK is meant for torchrun, which does not read it; other programs may."""
 MOST = 200
 """So many variables of one file are judged; a hostile one holds thousands."""
 
@@ -46,6 +49,8 @@ MOST = 200
 def judge_job(tree: Tree, cluster: ClusterProfile | None) -> None:
     """Judge the variables of a job, on this cluster where it is known."""
     found = list_assignments(tree)
+    if read_launcher(tree) not in _BY_TORCHRUN:
+        found = [(path, one) for path, one in found if one.name != "NODE_RANK"]
     tree.variables = [one for _, one in found]
     if found:
         _speak(tree, found, _of_job(tree, cluster))

@@ -5,8 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from jobgen.load.env_rules import list_secrets
 from jobgen.load.tree import Path, Tree, join_path
-from jobgen.shell.script_variables import switches_option
+from jobgen.shell.script_variables import (
+    find_assignments,
+    find_unexported,
+    find_used,
+    switches_option,
+)
 
 _SHELL: tuple[Path, ...] = (("run",), ("setup",), ("before",), ("finally",))
 _ENV: tuple[Path, ...] = (("env",), ("nccl", "env"), ("network", "env"), ("defaults", "env"))
@@ -14,7 +20,7 @@ _ENV: tuple[Path, ...] = (("env",), ("nccl", "env"), ("network", "env"), ("defau
 
 def lint_job(tree: Tree, used: frozenset[str]) -> None:
     """What the rules find in a job."""
-    for rule in (_name, _preload, _xtrace, _submits, _array):
+    for rule in (_name, _preload, _xtrace, _submits, _array, _unexported):
         rule(tree)
     for name in tree.get_table("vars"):
         if name not in used:
@@ -82,3 +88,25 @@ def _array(tree: Tree) -> None:
     message = f"array: {size.describe()}, each with the job's nodes and time"
     hint = "the program must read its index from $SLURM_ARRAY_TASK_ID"
     tree.note("J147", message, ("array",), hint, "note")
+
+
+def _unexported(tree: Tree) -> None:
+    """A variable of setup that run reads, but does not get: run is a script of its own."""
+    setup = tree.read_shell("setup")
+    assigned = find_unexported(setup.script)
+    for above in tree.list_steps() or [()] if assigned else ():
+        run = tree.read_shell(*above, "run")
+        known = {name for name, _ in find_assignments(run.text)} | set(list_secrets(tree))
+        known |= {*tree.get_table("env"), *tree.get_table(*above, "env")}
+        for name in sorted(find_used(run.script) & assigned.keys() - known):
+            word = assigned[name]
+            path, place = setup.locate(word.start, word.end)
+            program = join_path((*above, "run"))
+            message = (
+                f"{join_path(path)}: {name} is an array, which bash does not pass to {program}"
+            )
+            hint = f"move the line into {program}"
+            if "=(" not in word.raw:
+                message = f"{join_path(path)}: {name} is not exported, so {program} does not get it"
+                hint = f"write export {name}=…, or {hint}"
+            tree.note("J168", message, path, hint, place=place)

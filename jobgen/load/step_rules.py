@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from jobgen.load.tree import Path, Tree, join_path
+from jobgen.model.steps import MOST_RUNS, is_step_name
+from jobgen.wording import count
 
 _STEPS: Path = ("steps",)
+_REPEAT: Path = ("repeat",)
 
 
 def check(tree: Tree) -> None:
     """Say what contradicts steps, and which of them do not fit into the job's nodes."""
+    _check_rounds(tree)
     if not tree.get("steps"):
         return
     if "run" in tree.data:
@@ -25,6 +29,27 @@ def check(tree: Tree) -> None:
         tree.contradict(message, [_STEPS, ("preflight",)], "set preflight: auto")
     if tree.get_text("nodes").isdecimal():
         _check_nodes(tree, int(tree.get_text("nodes")[:7]))
+
+
+def _check_rounds(tree: Tree) -> None:
+    """Say if the rounds run too many steps, and whose name leaves no room for their numbers."""
+    steps, asked = tree.list_steps(), tree.get_text("repeat")
+    if "repeat" in tree.data and not tree.get("steps"):
+        message = "repeat is for steps, but the job has none"
+        tree.say("J138", message, _REPEAT, "write steps: [{run: train.py}] instead of run")
+    if not asked.isdecimal() or not tree.get("steps"):
+        return
+    rounds = int(asked[:7])
+    if rounds * len(steps) > MOST_RUNS:
+        runs = f"{rounds} rounds of {count(len(steps), 'step')}"
+        message = f"repeat: {runs}, but at most {MOST_RUNS} steps are supported"
+        tree.say("J122", message, _REPEAT, f"use {MOST_RUNS // len(steps)} or fewer")
+    for step in steps if rounds > 1 else ():
+        path = (*step, "name")
+        name = tree.get_text(*path)
+        if is_step_name(name) and not is_step_name(f"{name}-{rounds}"):
+            message = f"{join_path(path)}: too long for the name of round {rounds}, {name}-{rounds}"
+            tree.say("J120", message, path, f"use {31 - len(str(rounds))} characters or fewer")
 
 
 def _check_nodes(tree: Tree, nodes: int) -> None:

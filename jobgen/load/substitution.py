@@ -169,9 +169,11 @@ class Scope:
             )
             message = f"{join_path(path)}: shell syntax ${{…}} is not supported here"
             tree.say("J161", message, path, hint, place=place)
-        elif "env" in path:
+        elif not {"env", "args", "srun_args"}.isdisjoint(path):
             message = f"{join_path(path)}: '$(' is passed on unchanged; no shell reads this value"
-            tree.note("J161", message, path, "to run the command, export the variable under setup:")
+            hint = "to run the command, export a variable under setup:"
+            hint += "" if "env" in path else ", and write $NAME here"
+            tree.note("J161", message, path, hint)
 
     def _vary(self, path: Path, match: re.Match[str]) -> str:
         """A variable of the sweep outside shell text: the element's own shell expands it."""

@@ -81,7 +81,7 @@ class Container(Form):
         Check(check_image, {"type": "string"}),
         doc=(
             "Image: a registry name (nvcr.io/nvidia/pytorch:25.09-py3), or the path of a .sqsh "
-            "(pyxis) or .sif (apptainer) file on the cluster."
+            "(pyxis), .sif (apptainer) or .toml (edf) file on the cluster."
         ),
         example="nvcr.io/nvidia/pytorch:25.09-py3",
     )

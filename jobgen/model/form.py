@@ -152,7 +152,10 @@ class Form:
 
     def replace(self, /, **changes: Any) -> Self:
         """A copy with some keys changed, checked as at first."""
-        return type(self)(**{**self.__dict__, **changes})
+        keys = self.keys
+        # a needed key in whose place another one stands is empty
+        given = {n: v for n, v in self.items() if v != "" or not keys[n].instead}
+        return type(self)(**{**given, **changes})
 
     def items(self) -> Iterator[tuple[str, Any]]:
         """Keys and values."""

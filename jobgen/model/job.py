@@ -53,7 +53,7 @@ from jobgen.model.settings import (
     SecretRef,
     Workdir,
 )
-from jobgen.model.steps import STEPS, JobStep
+from jobgen.model.steps import MOST_RUNS, STEPS, JobStep
 from jobgen.model.sweep import Sweep
 from jobgen.model.tracking import TRACK, Track
 from jobgen.model.train import Train
@@ -222,6 +222,15 @@ class JobSpec(Form):
             "requeue, steps that have succeeded do not run again."
         ),
         example="[{name: train, run: train.py}, {name: eval, run: eval.py, nodes: 1}]",
+    )
+    repeat: int = key(
+        check_integer(1, MOST_RUNS),
+        default=1,
+        doc=(
+            "With steps: how many rounds of all steps run, one after another. $JOBGEN_ROUND is the "
+            "round, from 1, and the steps of round 2 are called NAME-2."
+        ),
+        example="10",
     )
     groups: tuple[JobGroup, ...] = key(
         GROUPS,

@@ -215,6 +215,8 @@ class Plan(NamedTuple):
     programs: tuple[ProgramPlan, ...] = ()
     """Several programs: steps one after another, or groups in the order in which they start; empty
     where ``steps`` has the only one."""
+    rounds: int = 1
+    """How often all steps run, one after another."""
     code_folder: str = ""
     """The directory on the cluster that the program runs in; empty if it is uploaded."""
     outputs: tuple[str, ...] = ()

@@ -12,14 +12,28 @@ from jobgen.model.settings import Launcher
 from jobgen.model.train import Train
 
 MOST_STEPS = 16
-"""The batch shell records the start and the end of each in the first 4 KiB of its events."""
-_NAME = r"[A-Za-z][A-Za-z0-9_-]{0,31}"
+MOST_RUNS = 64
+"""Of steps, in all rounds together: the start and the end of each stand in the first 16 KiB of the
+batch shell's events, which is what a client reads."""
+_LONGEST = 32
+_NAME = rf"[A-Za-z][A-Za-z0-9_-]{{0,{_LONGEST - 1}}}"
 _HINT = "write a list: [{run: train.py}, {run: eval.py, nodes: 1}]"
 
 
 def is_step_name(value: object) -> bool:
     """Whether this can be the name of a step."""
     return isinstance(value, str) and re.fullmatch(_NAME, value) is not None
+
+
+def name_runs(names: Sequence[str], rounds: int) -> list[str]:
+    """The names under which the steps run, in order.
+
+    >>> name_runs(["prepare", "train"], 2)
+    ['prepare-1', 'train-1', 'prepare-2', 'train-2']
+    """
+    if rounds == 1:
+        return list(names)
+    return [f"{name}-{index}" for index in range(1, rounds + 1) for name in names]
 
 
 def check_step_name(value: object) -> str:

@@ -61,7 +61,7 @@ look_marks() {
         if [ -s "$mark" ]; then
             task=${mark#state/}
             restart=${mark##*/}
-            words=$(head -c 4096 -- "$mark") || return 1
+            words=$(head -c 16384 -- "$mark") || return 1
             emit events "${task%%/*} ${restart%%.*} $words"
         fi
     done

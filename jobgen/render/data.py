@@ -28,6 +28,7 @@ def dump_plan(plan: Plan) -> dict[str, Any]:
         "notify": plan.notify and _notify(plan.notify),
         "monitor": plan.monitor and _monitor(plan.monitor),
         "programs": [_program(each) for each in plan.programs],
+        "rounds": plan.rounds if plan.rounds > 1 else 0,
         "preflight": plan.preflight and _preflight(plan.preflight),
         "node_setup": [_decision(line) for line in plan.node_setup],
         "rank_setup": [_decision(line) for line in plan.rank_setup],

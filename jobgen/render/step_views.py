@@ -118,6 +118,7 @@ def view_steps(plan: Plan) -> dict[str, object]:
     return {
         "first_file": Raw(first),
         "programs": [_view_program(plan, each) for each in plan.programs],
+        "rounds": plan.rounds if plan.rounds > 1 else None,
         "read_events": Raw(events),
         "step_name": Raw(""),
         "ready_once": None,

@@ -42,7 +42,8 @@ def list_always(look: Inputs) -> tuple[str, ...]:
     if not look.step:
         return ALWAYS
     of_groups = ("JOBGEN_GUARD", *look.group.variables) if look.group else ()
-    return (*ALWAYS, "JOBGEN_STEP", *of_groups)
+    of_rounds = ("JOBGEN_ROUND",) if look.job.repeat > 1 else ()
+    return (*ALWAYS, "JOBGEN_STEP", *of_rounds, *of_groups)
 
 
 _RENDEZVOUS = ("MASTER_ADDR", "MASTER_PORT", "RDZV_ID")

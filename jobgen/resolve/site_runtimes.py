@@ -1,8 +1,8 @@
 """Container runtimes of single sites: Shifter, and the container engine of CSCS.
 
 Sources: NERSC/shifter, README and doc (``--image``, ``--module``, ``--volume``); docs.cscs.ch,
-Container engine, EDF reference (image, mounts, annotations, expansion of ``${NAME}``; variables of
-the image win over those of the host).
+Container engine, EDF reference (image, base_environment, mounts, annotations, expansion of
+``${NAME}``; variables of the image win over those of the host).
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from jobgen.model.container import Container
 
 EDF = "environment.toml"
+_OWN_EDF = ".toml"
 SET_AGAIN = 'eval "$JOBGEN_ENV"; unset JOBGEN_ENV; exec bash "$0"'
 """What a container runs first: the image's own variables have won over the job's."""
 INSIDE: tuple[Word, ...] = ("bash", "-c", SET_AGAIN, NODE)
@@ -57,10 +58,11 @@ def enter_shifter(asked: Container, image: str, declared: Lines) -> Lines:
 
 
 def write_edf(asked: Container, image: str, mounts: Sequence[str]) -> BundleFile:
-    """The file that ``srun --environment`` names."""
+    """The file that ``srun --environment`` names; it inherits from a file of the user's own."""
     places = ["$JOBGEN_RUN_DIR:$JOBGEN_RUN_DIR", *mounts]
     listed = "".join(f"    {_quote(place)},\n" for place in places)
-    lines = [f"image = {_quote(image)}\n", f"mounts = [\n{listed}]\n"]
+    parent = "base_environment" if image.endswith(_OWN_EDF) else "image"
+    lines = [f"{parent} = {_quote(image)}\n", f"mounts = [\n{listed}]\n"]
     for module in asked.modules:
         hook, _, variant = module.partition("=")
         lines.append(f'\n[annotations.com.hooks.{hook}]\nenabled = "true"\n')
@@ -87,6 +89,14 @@ def check_site_runtime(look: Inputs, asked: Container) -> Iterator[Diagnostic]:
     if asked.modules and kind not in _WITH_MODULES:
         message = f"container.modules is for shifter and edf, not for {kind}"
         yield look.diagnose_job("J216", message, "container", "modules", hint="remove modules")
+    own = asked.image.endswith(_OWN_EDF)
+    if own and kind != "edf":
+        message = f"{asked.image} is an environment definition file, which {kind} does not read"
+        yield look.diagnose_job("J216", message, "container", "image", hint="set runtime: edf")
+    elif own and not asked.image.startswith(("/", "$")):
+        message = f"{asked.image} is not an absolute path"
+        hint = "write it whole, such as $HOME/.edf/NAME.toml"
+        yield look.diagnose_job("J216", message, "container", "image", hint=hint)
     if kind == "shifter" and asked.image.startswith(("/", ".", "$", "~")):
         message = f"shifter runs images that were pulled before, but {asked.image} is a file"
         hint = "on the login host: shifterimg pull docker:NAME; then set image: NAME"

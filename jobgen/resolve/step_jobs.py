@@ -27,7 +27,7 @@ _REPLACED = frozenset(
 """Keys of a job that a step or a group has, too."""
 _OF_A_STEP = frozenset(
     {"JOBGEN_LOG_DIR", "JOBGEN_BUNDLE_DIR", "JOBGEN_STEP", "JOBGEN_WORLD_SIZE", "MASTER_PORT"}
-    | {"JOBGEN_RANKS_PER_NODE", "JOBGEN_CPUS_PER_RANK", "RDZV_ID"}
+    | {"JOBGEN_RANKS_PER_NODE", "JOBGEN_CPUS_PER_RANK", "RDZV_ID", "JOBGEN_ROUND"}
 )
 """Variables of the batch shell that change from step to step."""
 
@@ -96,6 +96,7 @@ def combine_plans(look: Inputs, plans: Sequence[tuple[Plan, frozenset[str]]]) ->
     files = [file for plan, own in plans for file in plan.files if file.path not in own]
     return lead._replace(
         programs=programs,
+        rounds=look.job.repeat,
         env=share_environment([plan.env for plan in every]),
         steps=tuple(step for step in lead.steps if step.name in ("before", "finally")),
         files=tuple(dict.fromkeys(files)),

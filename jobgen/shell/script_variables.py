@@ -20,6 +20,7 @@ _VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)(?:\[[@*]\])?(?::?-([^{}]*))?\})", re
 _ARGUMENT = r"\$(?:[1-9@*]|\{(?:[1-9][0-9]*|[@*])(?![:]?[-=+])[^}]*\})"
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _DEFAULT = re.compile(r"\$\{([A-Za-z_]\w*):?=", re.ASCII)
+_USED = re.compile(r"\$\{?[#!]?([A-Za-z_]\w*)", re.ASCII)
 _READING = frozenset({"read", "mapfile", "readarray", "getopts", "printf"})
 """Builtins that put a value into a variable that they name."""
 
@@ -122,6 +123,40 @@ def _list_assigned(command: SimpleCommand) -> Iterator[tuple[str, str]]:
             yield match.group(1), word.text[match.end() :]
     if name in _READING:
         yield from ((w.text, "") for w in command.words[1:] if _NAME.fullmatch(w.text))
+
+
+def find_unexported(script: Script) -> dict[str, ShellWord]:
+    """Variables that no program gets: assigned, but not exported, or arrays; with the assignment.
+
+    >>> script = read_script("A=1; B=2; export B; C=3 cmd; declare -x D; export E=(1)")
+    >>> sorted(find_unexported(script))
+    ['A', 'E']
+    """
+    assigned, exported = dict[str, ShellWord](), set[str]()
+    for command in script.commands:
+        words = [word.text for word in command.words]
+        if switches_option(command.words, "a", "allexport"):
+            return {}
+        declares = words[:1] and words[0] in DECLARING
+        exports = words[:1] == ["export"] or any(re.fullmatch(r"-\w*x\w*", w) for w in words)
+        for word in command.words[1:] if declares else command.assignments:
+            match = ASSIGNED.match(word.text)
+            name = match.group(1) if match else word.text
+            array = match is not None and word.raw[match.end() :].startswith("(")
+            if declares and exports and not array:
+                exported.add(name)
+            elif match and (declares or not words) and name not in _USED.findall(word.text):
+                assigned.setdefault(name, word)  # PATH=/x:$PATH: exported before, probably
+    return {name: word for name, word in assigned.items() if name not in exported}
+
+
+def find_used(script: Script) -> frozenset[str]:
+    """The variables whose values a text takes.
+
+    >>> sorted(find_used(read_script("echo ${A[$B]} '$C' $(sed -n ${D}p x)")))
+    ['A', 'B', 'D']
+    """
+    return frozenset(name for word in script.expansions for name in _USED.findall(word.text))
 
 
 def find_arguments(script: Script) -> Iterator[ShellWord]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from jobgen.model.bundle import SECRETS_FILE, BundleFile
 from jobgen.model.race import read_race
 from jobgen.model.record import RunRecord
+from jobgen.model.steps import name_runs
 from jobgen.model.sweep_arrays import read_arrays
 from jobgen.named_tuple import NamedTuple
 from jobgen.scheduler import Attempt, Scheduler, get_scheduler
@@ -86,7 +87,7 @@ def make_record(
         shape={
             **_name_programs(plan),
             "nodes": shape.nodes,
-            "ranks_per_node": shape.ranks_per_node,
+            "ranks_per_node": _most_ranks(plan),
             "gpus_per_node": shape.gpus_per_node,
             "seconds": shape.seconds,
             "launcher": plan.launcher.value,
@@ -99,10 +100,17 @@ def make_record(
     )
 
 
+def _most_ranks(plan: Plan) -> int:
+    """The ranks of a node, in the step or group that has most."""
+    ranks = (each.plan.shape.ranks_per_node for each in plan.programs)
+    return max(ranks, default=plan.shape.ranks_per_node)
+
+
 def _name_programs(plan: Plan) -> dict[str, list[str]]:
     """The names of steps or groups; nothing of a job with one program."""
     kind = "groups" if plan.has_groups else "steps"
-    return {kind: [each.name for each in plan.programs]} if plan.programs else {}
+    names = [each.name for each in plan.programs]
+    return {kind: name_runs(names, plan.rounds)} if names else {}
 
 
 def list_run_files(record: RunRecord, bundle: Bundle) -> tuple[BundleFile, ...]:

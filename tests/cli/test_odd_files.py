@@ -81,6 +81,31 @@ def test_a_configuration_that_is_a_pipe_is_not_waited_for(
     )
 
 
+PROGRAMS = {
+    "groups": "groups: {train: {nodes: 1, run: train.py, KEY}}",
+    "steps": "steps: [{name: one, run: train.py, KEY}]",
+}
+
+
+@pytest.mark.parametrize("kind", PROGRAMS)
+@pytest.mark.parametrize(
+    ("value", "named"),
+    [
+        ("launcher: {type: accelerate, config: absent.yaml}", "launcher.config"),
+        ("train: {model: absent.json, strategy: ddp}", "train.model"),
+    ],
+)
+def test_a_missing_file_of_one_of_several_programs_is_named(
+    jobgen: Jobgen, tmp_path: Path, kind: str, value: str, named: str
+) -> None:
+    parts = JOB.replace("run: train.py\n", f"{PROGRAMS[kind]}\n").replace("KEY", value)
+    write(tmp_path, parts)
+    answer = jobgen("lint", "job.yaml", "-c", "local")
+    assert answer.code == Exit.INVALID, answer.err
+    where = "groups.train" if kind == "groups" else "steps.0"
+    assert f"{where}.{named} 'absent" in answer.err + answer.out
+
+
 def test_a_secret_in_a_pipe_is_not_waited_for(jobgen: Jobgen, tmp_path: Path) -> None:
     home = home_of(tmp_path)
     os.mkfifo(home / "key")

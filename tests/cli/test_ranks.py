@@ -183,6 +183,18 @@ def test_steps_are_listed_with_how_they_ended_and_how_long_they_took() -> None:
     assert [(row["name"], row["code"]) for row in shown] == [("prepare", 0), ("train", 3)]
 
 
+def test_many_runs_of_steps_are_folded_down_to_what_matters() -> None:
+    names = [f"train-{index}" for index in range(1, 41)]
+    rows = [[1, name, 0.0, 9.0, int(name == "train-2"), "0"] for name in names[:20]]
+    record = run(steps=rows)._replace(shape={"steps": names})
+    assert describe_steps(record) == [
+        "11 steps: succeeded",
+        "step train-2: failed with exit code 1 after 9s",
+        *(f"step train-{index}: succeeded after 9s" for index in range(13, 21)),
+        f"not started: {', '.join(names[20:28])} and 12 more",
+    ]
+
+
 def test_the_command_for_the_error_names_the_step() -> None:
     record = run_steps([1, "train", 60.0, 65.0, 3, "0"])
     record = record._replace(submission={**record.submission, "failures": [[1, "n1", 0, 3, 0]]})

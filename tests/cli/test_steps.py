@@ -46,6 +46,14 @@ def test_a_plan_lists_what_runs_in_order(jobgen: Jobgen, tmp_path: Path) -> None
     ]
 
 
+def test_a_plan_names_the_rounds_and_a_dry_run_their_steps(jobgen: Jobgen, tmp_path: Path) -> None:
+    write(tmp_path)
+    (tmp_path / "job.yaml").write_text(JOB + "repeat: 3\n")
+    shown = jobgen("plan", "job.yaml", "-c", "local").out
+    rows = [line.strip() for line in shown.split("Steps ")[1].split("\n")[:3]]
+    assert rows == ["before: ./prepare", "3 rounds of", "train: 4 ranks on 2 nodes, torchrun"]
+
+
 def test_many_steps_fit_a_screen(jobgen: Jobgen, tmp_path: Path) -> None:
     write(tmp_path)
     text = JOB.replace("{name: train, run: train.py}", ", ".join(["{run: train.py}"] * 15))

@@ -133,3 +133,11 @@ def test_a_package_of_this_name_is_none(path: str) -> None:
 
 def test_text_that_no_file_can_hold_is_no_token() -> None:
     assert not has_token("half of a character: \ud800")
+
+
+def test_options_named_after_hugging_face_are_no_tokens() -> None:
+    for word in ("data.hf_dataset=True", "--hf_tokenizer gpt2", "hf_checkpoint_8B", "hf_config:"):
+        assert not has_token(f"train.py {word}"), word
+        assert mask_tokens(word) == word
+    for word in ("hf_datasetabc", "hf_tokenizer1", "hf_abcdefgh"):
+        assert has_token(f"train.py {word}"), word

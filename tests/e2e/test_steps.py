@@ -84,6 +84,27 @@ def test_a_failing_step_ends_the_job_and_is_named(cluster: Cluster, tmp_path: Pa
 
 
 @pytest.mark.train("torch")
+def test_the_steps_run_in_rounds_until_one_fails(cluster: Cluster, tmp_path: Path) -> None:
+    note = {"name": "note", "launcher": "plain", "run": "echo $JOBGEN_ROUND $SEED >>rounds"}
+    steps = [note, {"name": "train", "run": "main.py fails-train-2"}]
+    keys = {"steps": steps, "repeat": 3, "nodes": 1, "env": {"SEED": "s$JOBGEN_ROUND"}}
+    run = start(cluster, tmp_path / "job", **keys)
+    assert run.wait() == 1, run.story()
+    assert run.show()["exit"] == "4:0"
+    assert (run.directory / "src" / "rounds").read_text() == "1 s1\n2 s2\n"
+    for round_ in (1, 2):
+        named = [f"train-{round_}: rank {rank} of 2 on 1 nodes" for rank in range(2)]
+        assert read_output(run, f"train-{round_}") == named
+    shown = run.jobgen("show").stdout
+    assert "step note-2: succeeded" in shown, shown
+    assert "step train-2: failed with exit code 4" in shown
+    assert "not started: note-3, train-3" in shown
+    logs = run.jobgen("logs", "--step", "train-1", "--rank", "1").stdout
+    assert "train-1: rank 1 of 2" in logs
+    assert "train-2" not in logs
+
+
+@pytest.mark.train("torch")
 def test_a_requeue_in_the_second_step_keeps_the_first(cluster: Cluster, tmp_path: Path) -> None:
     keys = {"checkpoint": {"grace": "5m", "requeue": True}}
     run = start(cluster, tmp_path / "job", "stops", **keys)

@@ -50,6 +50,13 @@ def test_a_step_has_a_name_and_only_what_differs() -> None:
         ("steps: [{run: a.py, env: {RANK: 1}}]\n", "steps[0].env.RANK cannot be set"),
         ("steps: [{run: srun a.py}]\n", "is a second launcher"),
         (f"steps: [{', '.join(['{run: a.py}'] * 17)}]\n", "17 steps, but at most 16 are supported"),
+        (TWO + "repeat: 33\n", "repeat: 33 rounds of 2 steps, but at most 64 steps are supported"),
+        (TWO + "repeat: 0\n", "repeat: 0 is out of range"),
+        ("run: a.py\nrepeat: 2\n", "repeat is for steps, but the job has none"),
+        (
+            f"steps: [{{name: {'a' * 31}, run: a.py}}]\nrepeat: 2\n",
+            "steps[0].name: too long for the name of round 2",
+        ),
     ],
 )
 def test_what_cannot_be_is_refused(more: str, message: str) -> None:

@@ -111,6 +111,8 @@ def test_a_form_is_frozen_and_copies_with_changes() -> None:
     assert spec.replace() == spec
     with pytest.raises(Refusal):
         spec.replace(nodes=0)
+    several = JobSpec.read({"name": "demo", "nodes": 1, "time": "1h", "steps": [{"run": "a.py"}]})
+    assert several.replace() == several
 
 
 def test_a_signal_is_named_without_its_prefix() -> None:

@@ -55,6 +55,14 @@ def test_the_definition_file_names_image_mounts_and_hooks() -> None:
     }
 
 
+def test_a_definition_file_of_the_users_own_is_the_base_of_the_jobs() -> None:
+    text = job() + container("edf", image="$HOME/.edf/ngc.toml", mounts="[/data]")
+    assert tomllib.loads(write(text, "environment.toml")) == {
+        "base_environment": "${HOME}/.edf/ngc.toml",
+        "mounts": ["${JOBGEN_RUN_DIR}:${JOBGEN_RUN_DIR}", "/data:/data"],
+    }
+
+
 def test_srun_enters_by_the_file_and_sets_the_environment_again_inside() -> None:
     script = write(job() + container("edf") + "env: {A: '1 2'}\n", "job.sbatch")
     assert '--environment="$JOBGEN_BUNDLE_DIR/environment.toml" \\\n    bash -c ' in script
@@ -68,6 +76,8 @@ def test_srun_enters_by_the_file_and_sets_the_environment_again_inside() -> None
     ("text", "message"),
     [
         (container("pyxis", modules="[gpu]"), "container.modules is for shifter and edf"),
+        (container("pyxis", image="/a/b.toml"), "definition file, which pyxis does not read"),
+        (container("edf", image="b.toml"), "b.toml is not an absolute path"),
         (container("shifter", image="/a.sqsh"), "shifter runs images that were pulled before"),
         (
             "secrets: [K]\n" + container("shifter", login="{user: a, secret: K}"),

@@ -130,6 +130,7 @@ def _list_steps(plan: Plan) -> list[str]:
     first = [*_list_staged(plan)]
     first += [f"before: {defuse(around['before'])}"] if "before" in around else []
     last = [f"finally: {defuse(around['finally'])}"] if "finally" in around else []
+    first += [f"{plan.rounds} rounds of"] if plan.rounds > 1 else []
     return [*first, *programs, *last] if first or last or plan.programs else []
 
 

@@ -18,6 +18,8 @@ STOPPED_EARLY = 98
 """The exit code of what the pre-timeout signal stopped before its end."""
 TRACEBACK = 50
 """Lines in which the traceback of an error has room, through torch to the program's own line."""
+MANY_STEPS = 8
+"""Runs of steps that a screen lists one by one."""
 Row = TypeVar("Row", "RankFailure", "Silence")
 
 
@@ -36,16 +38,26 @@ def describe_ranks(record: RunRecord) -> list[str]:
 def describe_steps(record: RunRecord) -> list[str]:
     """A line for each step or group that has begun, by its newest start, and one for the others."""
     runs = {(run.task, run.name): run for run in record.step_runs}
+    shown, folded = _fold_succeeded([*runs.values()])
     array = bool(record.shape.get("elements"))
-    lines = [
+    lines = [f"{folded} {record.part_kind}s: succeeded"] if folded else []
+    lines += [
         f"{f'element {defuse(run.task)}: ' if array else ''}{record.part_kind} {defuse(run.name)}: "
         + _describe_step(run, ended=record.ended)
-        for run in runs.values()
+        for run in shown
     ]
     waiting = [name for name in record.steps if name not in {run.name for run in runs.values()}]
     if waiting and (lines or record.ended):
-        lines.append(f"not started: {', '.join(map(defuse, waiting))}")
+        more = f" and {len(waiting) - MANY_STEPS} more" if len(waiting) > MANY_STEPS else ""
+        lines.append(f"not started: {', '.join(map(defuse, waiting[:MANY_STEPS]))}{more}")
     return lines
+
+
+def _fold_succeeded(runs: list[StepRecord]) -> tuple[list[StepRecord], int]:
+    """The runs to list, and how many before them have succeeded and need no line each."""
+    old = runs[:-MANY_STEPS]
+    kept = [run for run in old if run.code != 0 or run.stopped]
+    return [*kept, *runs[-MANY_STEPS:]], len(old) - len(kept)
 
 
 def find_failed_step(record: RunRecord) -> str:
