@@ -126,7 +126,7 @@ def _keep_sound(shape: Mapping[str, Any]) -> dict[str, Any]:
     from jobgen.model.steps import MOST_STEPS, is_step_name
 
     sizes = ("nodes", "ranks_per_node", "gpus_per_node", "seconds")
-    numbers = (*sizes, "elements", "packed", "monitor")
+    numbers = (*sizes, "elements", "packed", "monitor", "chain")
     kept: dict[str, Any] = {}
     for key, value in shape.items():
         if key in ("steps", "groups"):

@@ -11,6 +11,7 @@ from jobgen.cli.diagnostics import PLAIN
 from jobgen.cli.layout import clip, fold, format_size, write_hours
 from jobgen.cli.output import TIMES, Ink, defuse
 from jobgen.cli.params import SECTIONS
+from jobgen.cli.screens.chain_rows import describe_chain
 from jobgen.cli.screens.race_rows import describe_race
 from jobgen.cli.screens.sweep_rows import describe_packing, list_elements
 from jobgen.errors import Diagnostic
@@ -109,6 +110,8 @@ def draw_head(preview: Preview, ink: Ink) -> list[str]:
     packed = describe_packing(plan)
     rows += draw_row("Workers", packed, ink) if packed else []
     rows += draw_row("Race", describe_race(plan), ink) if plan.race else []
+    chain = describe_chain(plan)
+    rows += draw_row("Chain", chain, ink) if chain else []
     launched = draw_row("Launch", launch, ink) if not plan.programs else []
     kind = "Groups" if plan.has_groups else "Steps"
     steps = _label(kind, [clip(text, ink.width - _LABEL) for text in _list_steps(plan)], ink)
