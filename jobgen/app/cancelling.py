@@ -165,6 +165,12 @@ def _signal(record: RunRecord, signal: str, context: RunContext) -> RunRecord:
     record = refresh([record], context)[0]
     if record.job is None or record.ended:
         return record
+    if record.site.inside:
+        asks = "sh -c 'touch \"$JOBGEN_STOP_FILE\"'"
+        raise JobgenError(
+            f"{record.alias} is a step of job {record.job}: a signal would reach all its processes",
+            hint=f"to let it save and stop: jobgen sh {record.alias} -- {asks}",
+        )
     bare = [job._replace(task=None, component=None) for job in _list_started(record)]
     question = {"signal": scheduler.cancel(bare, signal=signal)}
     result = context.transport.call(scripts.command(question))

@@ -57,6 +57,7 @@ def gather(
         facts = facts._replace(
             after={name: _choose_end(record) for name, record in after.items()},
             chains=frozenset(n for n, record in after.items() if read_chain(record.shape)),
+            steps=frozenset(n for n, record in after.items() if record.site.inside),
             missing_launchers=missing,
         )
     if spec.value.workdir.at is not None or not workdir.is_dir():
@@ -217,7 +218,8 @@ def _find_awaited(world: World, spec: Loaded[JobSpec], cluster: str) -> dict[str
 
 
 def _choose_end(record: RunRecord) -> str:
-    """The id of the job whose end is that of the run; empty for a race of which no job has started
-    and for a chain that has not ended."""
+    """The id of the job whose end is that of the run; empty for a race of which no job has started,
+    for a chain that has not ended, and for a run inside an allocation."""
     unknown = is_undecided(record) or (read_chain(record.shape) and not record.ended)
+    unknown = unknown or bool(record.site.inside)
     return "" if unknown or record.job is None else str(JobId(record.job.job))

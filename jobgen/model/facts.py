@@ -22,6 +22,8 @@ class Facts(NamedTuple):
     cluster."""
     chains: frozenset[str] = frozenset()
     """Those of these names whose run is a chain of jobs."""
+    steps: frozenset[str] = frozenset()
+    """Those of these names whose run is inside an allocation."""
     missing_launchers: frozenset[str] = frozenset()
     """Launchers that are not on the PATH of jobs on this machine, where the job runs here."""
     texts: Mapping[str, bytes] = MappingProxyType({})

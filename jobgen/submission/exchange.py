@@ -77,6 +77,7 @@ def make_record(
         "chain": plan.stop and plan.stop.chain,
         "monitor": plan.monitor and plan.monitor.every,
         "code": plan.code_folder,
+        "inside": site.inside,
     }
     return RunRecord(
         token=token,
@@ -120,6 +121,7 @@ def list_run_files(record: RunRecord, bundle: Bundle) -> tuple[BundleFile, ...]:
     }
     helpers = {
         **scripts.list_files(read_arrays(record.shape)),
+        **(scripts.list_step_files() if record.site.inside else {}),
         **scripts.list_race_files(read_race(record.shape), record.token),
         **scripts.list_chain_files(read_chain(record.shape)),
     }
@@ -251,6 +253,8 @@ def _name_job(record: RunRecord, number: int, line: str) -> str:
 
 def _rehearse_chain(run: RunScripts, record: RunRecord, directory: str) -> Iterator[DryStep]:
     """The commands of sbatch for the jobs of a chain after the first one."""
+    if not read_chain(record.shape):
+        return
     planned = record._replace(directory=directory, submission={"options": list(run.options)})
     digest, comment, dependency, *words = build_array_words(planned, run.scheduler)
     for number in range(1, read_chain(record.shape)):
@@ -263,6 +267,8 @@ def _rehearse_chain(run: RunScripts, record: RunRecord, directory: str) -> Itera
 
 def _rehearse_race(run: RunScripts, record: RunRecord, directory: str) -> Iterator[DryStep]:
     """The commands of sbatch for the jobs of a race after the first one."""
+    if not read_race(record.shape):
+        return
     planned = record._replace(directory=directory, submission={"options": list(run.options)})
     digest, comment, _, *words = build_array_words(planned, run.scheduler)
     for number, options in enumerate(read_race(record.shape)[1:], start=1):

@@ -56,6 +56,11 @@ def list_chain_files(length: int) -> Mapping[str, str]:
     }
 
 
+def list_step_files() -> Mapping[str, str]:
+    """What lies in the run directory of a run inside an allocation: path → text."""
+    return {f"submit/{name}": text(name) for name in ("enter_allocation.sh", "in_allocation.sh")}
+
+
 def stage(root: str, folder: str, token: str, nonce: str, code: str = "") -> str:
     """Take the run directory from standard input. ``$NAME`` in ``root`` expands over there.
 

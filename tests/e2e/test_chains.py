@@ -14,6 +14,7 @@ import pytest
 from tests.cluster import Cluster, Options
 from tests.cluster.client import JOBGEN
 from tests.e2e.runs import Run, answer, submit, write
+from tests.products import one_of_each
 from tests.waiting import HANG, until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(900)]
@@ -83,12 +84,17 @@ def list_executed(run: Run) -> list[str]:
     return (run.directory / "executed").read_text().splitlines()
 
 
-def test_a_chain_of_three_stops_is_killed_and_finishes(cluster: Cluster, tmp_path: Path) -> None:
-    run = start(cluster, tmp_path, "three")
+@pytest.mark.parametrize("sender", one_of_each(["jobgen", "slurmctld"], ["jobgen"]))
+def test_a_chain_of_three_stops_is_killed_and_finishes(
+    cluster: Cluster, tmp_path: Path, sender: str
+) -> None:
+    run = start(cluster, tmp_path, f"three-{sender}")
     first, second, third = list_jobs(run)
     assert run.show()["slurm_id"] == first
-    # less than the grace is left: slurmctld sends the pre-timeout signal
-    cluster.slurm("scontrol", "update", f"JobId={first}", "TimeLimit=1")
+    if sender == "jobgen":
+        assert run.jobgen("cancel", "--signal", "USR1").returncode == 0
+    else:  # less than the grace is left: slurmctld looks every half a minute
+        cluster.slurm("scontrol", "update", f"JobId={first}", "TimeLimit=1")
     await_start(run, 1)
     assert (run.show()["state"], run.show()["slurm_id"]) == ("RUNNING", second)
     assert f"chain: job 2 of 3; then: {third}" in run.jobgen("show").stdout

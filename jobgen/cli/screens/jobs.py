@@ -87,6 +87,7 @@ def _draw_head(found: RunView, now: float, ink: Ink, *, verbose: bool) -> list[s
     about = [
         *list_race(record),
         *list_chain_rows(record),
+        *_list_allocation(record),
         *_list_elements(record, found.values),
         *rows,
         *_list_unfit(record)[:most],
@@ -113,6 +114,12 @@ def _draw_error(record: RunRecord, ink: Ink, *, verbose: bool) -> str:
 
 def _indent(text: str, ink: Ink) -> str:
     return f"  {fold(text, ink.width - 2, '  ')}"
+
+
+def _list_allocation(record: RunRecord) -> list[str]:
+    """The allocation that the run is a step of; nothing for a job of its own."""
+    inside = defuse(record.site.inside)
+    return [f"inside job {inside}: cancel ends this run, not the allocation"] if inside else []
 
 
 def _list_unfit(record: RunRecord) -> list[str]:

@@ -53,6 +53,8 @@ class Invocation(NamedTuple):
     def command(self, verb: str, *more: str, sets: Sequence[str] = ()) -> str:
         """The command line of this call with another verb; ``sets`` replace those of these keys."""
         cluster = ("-c", self.cluster) if self.cluster else ()
+        if verb == "submit" and self.flags.inside:
+            cluster = (*cluster, "--in", self.flags.inside)
         again = {one.partition("=")[0] for one in sets}
         kept = (one for one in self.flags.sets if one.partition("=")[0] not in again)
         every = [word for one in (*kept, *sets) for word in ("--set", one)]
