@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from jobgen.errors import Diagnostic, JobgenError, Unfit
 from jobgen.model.array import fold_indexes, read_indexes
+from jobgen.model.chain import lacks_chain_jobs, list_chain
 from jobgen.model.race import lacks_entries, list_entries
 from jobgen.model.sweep_arrays import list_missing, split_sweep
 from jobgen.payload import text
@@ -87,14 +88,18 @@ def submit_arrays(record: RunRecord, context: RunContext) -> RunRecord:
 
 
 def lacks_jobs(record: RunRecord) -> bool:
-    """Whether some jobs of a run are not submitted: arrays of a sweep, or entries of a race."""
-    return bool(list_missing(record)) or lacks_entries(record)
+    """Whether some jobs of a run are not submitted: arrays of a sweep, entries of a race, jobs of a
+    chain."""
+    return bool(list_missing(record)) or lacks_entries(record) or lacks_chain_jobs(record)
 
 
 def list_refused(record: RunRecord) -> tuple[str, ...]:
-    """The entries of a race that the cluster refused, each with its reason."""
-    entries = list_entries(record)
-    return tuple(f"{e.name} is not queued: {e.failure.strip()}" for e in entries if e.failure)
+    """The jobs of a race or a chain that the cluster refused, each with its reason."""
+    entries = [(entry.name, entry.failure) for entry in list_entries(record)]
+    chain = list_chain(record)
+    links = [(f"job {n} of {len(chain)}", e.failure) for n, e in enumerate(chain, start=1)]
+    refused = [(name, failure) for name, failure in (*entries, *links) if failure]
+    return tuple(f"{name} is not queued: {failure.strip()}" for name, failure in refused)
 
 
 def describe_unsent(record: RunRecord) -> str:

@@ -16,7 +16,8 @@ from jobgen.app.packed_cancelling import cancel_packed
 from jobgen.app.submission_driver import settle
 from jobgen.app.world import World
 from jobgen.errors import JobgenError, Unreachable
-from jobgen.model.record import RunRecord
+from jobgen.model.chain import read_chain
+from jobgen.model.record import JobId, RunRecord
 from jobgen.model.sweep_arrays import find_element_jobs, list_jobs
 from jobgen.scheduler import Scheduler, get_scheduler
 from jobgen.submission import scripts, wire
@@ -152,12 +153,25 @@ def _scancel(record: RunRecord, transport: Transport, scheduler: Scheduler) -> N
         transport.call(scripts.command({"cancel": scheduler.cancel(jobs)}))
 
 
+def _list_started(record: RunRecord) -> Sequence[JobId]:
+    """The jobs that get a signal: of a chain the one that runs, without those that wait."""
+    if read_chain(record.shape) and record.job is not None:
+        return (record.job,)
+    return list_jobs(record)
+
+
 def _signal(record: RunRecord, signal: str, context: RunContext) -> RunRecord:
     scheduler = get_scheduler(record.site)
     record = refresh([record], context)[0]
     if record.job is None or record.ended:
         return record
-    bare = [job._replace(task=None, component=None) for job in list_jobs(record)]
+    if record.site.inside:
+        asks = "sh -c 'touch \"$JOBGEN_STOP_FILE\"'"
+        raise JobgenError(
+            f"{record.alias} is a step of job {record.job}: a signal would reach all its processes",
+            hint=f"to let it save and stop: jobgen sh {record.alias} -- {asks}",
+        )
+    bare = [job._replace(task=None, component=None) for job in _list_started(record)]
     question = {"signal": scheduler.cancel(bare, signal=signal)}
     result = context.transport.call(scripts.command(question))
     told = wire.read_answer(wire.index(wire.split_frames(result.out)), "signal")

@@ -15,9 +15,10 @@ from jobgen.app.upload_safety import find_leaks, refuse_workdir
 from jobgen.app.workdir_files import find_word
 from jobgen.app.world import World, read_regular
 from jobgen.errors import Diagnostic, Invalid, Place
+from jobgen.model.chain import read_chain
 from jobgen.model.facts import Facts
 from jobgen.model.race import is_undecided
-from jobgen.model.record import JobId
+from jobgen.model.record import JobId, RunRecord
 from jobgen.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
@@ -52,7 +53,13 @@ def gather(
     if cluster is not None:
         local = cluster.scheduler == "local"
         missing = find_missing_launchers(world) if local else frozenset[str]()
-        facts = facts._replace(after=_after(world, spec, cluster.name), missing_launchers=missing)
+        after = _find_awaited(world, spec, cluster.name)
+        facts = facts._replace(
+            after={name: _choose_end(record) for name, record in after.items()},
+            chains=frozenset(n for n, record in after.items() if read_chain(record.shape)),
+            steps=frozenset(n for n, record in after.items() if record.site.inside),
+            missing_launchers=missing,
+        )
     if spec.value.workdir.at is not None or not workdir.is_dir():
         return _gather_nothing(spec, workdir, facts)
     for path, name in _named(spec.value):
@@ -206,12 +213,15 @@ def _unread(spec: Loaded[JobSpec], name: str, path: KeyPath, error: OSError) -> 
     return Diagnostic("J181", message, spec.find_place(*path), "it is relative to the workdir")
 
 
-def _after(world: World, spec: Loaded[JobSpec], cluster: str) -> dict[str, str]:
-    """Name in ``after:`` → the id of its newest run on this cluster, for those that have one; empty
-    for a race of which no job has started."""
-    ids = {}
-    for name in spec.value.after:
-        record = world.ledger.find_last(name, cluster=cluster)
-        if record and record.job:
-            ids[name] = "" if is_undecided(record) else str(JobId(record.job.job))
-    return ids
+def _find_awaited(world: World, spec: Loaded[JobSpec], cluster: str) -> dict[str, RunRecord]:
+    """Name in ``after:`` → its newest run on this cluster, for those that have a job."""
+    runs = {name: world.ledger.find_last(name, cluster=cluster) for name in spec.value.after}
+    return {name: record for name, record in runs.items() if record and record.job}
+
+
+def _choose_end(record: RunRecord) -> str:
+    """The id of the job whose end is that of the run; empty for a race of which no job has started,
+    for a chain that has not ended, and for a run inside an allocation."""
+    unknown = is_undecided(record) or (read_chain(record.shape) and not record.ended)
+    unknown = unknown or bool(record.site.inside)
+    return "" if unknown or record.job is None else str(JobId(record.job.job))

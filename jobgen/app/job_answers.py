@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from jobgen.app.array_submission import describe_unsent
+from jobgen.model.chain import find_newest_job, is_over, lacks_chain_jobs, read_chain
 from jobgen.model.race import is_undecided
 from jobgen.model.record import JobId, JobState
 from jobgen.model.sweep_arrays import list_array_jobs, list_jobs, list_missing, read_arrays
@@ -40,6 +41,8 @@ class RunAnswers:
         if record.job is None:
             return None
         parts: Iterable[Observation] = self.of(record).values()
+        if read_chain(record.shape):
+            return _choose_start(record, tuple(parts))
         if read_arrays(record.shape) or is_undecided(record):
             first = record.job.job
             parts = [replace(part, job=part.job._replace(job=first)) for part in parts]
@@ -55,6 +58,21 @@ def _complete(record: RunRecord, seen: Observation) -> Observation:
     refused = "arrays_failed" in record.submission
     state = JobState.FAILED if refused else JobState.PENDING
     return replace(seen, state=state, reason=why)
+
+
+def _choose_start(record: RunRecord, jobs: Sequence[Observation]) -> Observation | None:
+    """What was heard of a chain: of the job that runs, else of the next one that waits, else of the
+    one that ran last."""
+    newest = find_newest_job(record)
+    last = next((seen for seen in jobs if newest and seen.job.job == newest.job), None)
+    if is_over(record):
+        return last
+    live = [seen for seen in jobs if not seen.state.final]
+    if live:
+        return min(live, key=lambda seen: (seen.state is JobState.PENDING, seen.job.job))
+    if last is not None and lacks_chain_jobs(record):
+        return replace(last, state=JobState.PENDING, reason="the next job is not submitted yet")
+    return last
 
 
 def get_element_states(

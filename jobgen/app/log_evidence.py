@@ -26,6 +26,7 @@ SEARCHED, FOUND = 12, 48 << 10
 def gather_run(transport: Transport, record: RunRecord) -> Evidence | None:
     """What the newest start of a run left; None if it could not be read whole."""
     from jobgen.diagnose import read_record
+    from jobgen.model.chain import find_first_job
     from jobgen.model.events import find_decisive_step, read_events
     from jobgen.transport.files import read_at, read_tail
 
@@ -43,7 +44,7 @@ def gather_run(transport: Transport, record: RunRecord) -> Evidence | None:
     rows = read_events(b"".join(newest).decode("utf-8", "replace"))
     step = find_decisive_step(rows)
     known = read_record([row for row in rows if row.fields.get("step", "") == step])
-    name = f"job-{record.job}.out"
+    name = f"job-{find_first_job(record)}.out"
     own = read_at(transport, f"{logs}/{name}", -MOST, MOST)
     chunks = [(f"{folder}/{chunk.path}", chunk) for chunk in tails.chunks]
     if step:  # other steps have succeeded, other groups only followed

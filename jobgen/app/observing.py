@@ -16,6 +16,7 @@ from jobgen.app.context import RunContext
 from jobgen.app.job_answers import RunAnswers, get_element_states
 from jobgen.app.submission_driver import perform, settle
 from jobgen.errors import Unreachable
+from jobgen.model.chain import follow_chain, read_chain
 from jobgen.model.race import decide_race, find_winner
 from jobgen.model.record import JobId, JobState, RunRecord
 from jobgen.model.sweep_arrays import list_jobs
@@ -83,6 +84,13 @@ class _Look:
         """The state of the job that the elements of a packed sweep share; None of other runs."""
         seen = self.queue.merge(record) or self.past.merge(record)
         return seen.state if seen is not None and record.shape.get("packed") else None
+
+    def follow(self, record: RunRecord) -> RunRecord:
+        """The record of a chain with the job that started last."""
+        if not self.read(record):
+            return record
+        marks = self.marks[record.directory]
+        return follow_chain(record, marks.newest_job, over=marks.finished)
 
     def get_claim(self, record: RunRecord) -> JobId | None:
         """The job that runs, or ran, in the run directory."""
@@ -176,7 +184,8 @@ def _ask(records: Sequence[RunRecord], transport: Transport) -> _Look:
     for each in heard:
         look.queue.add(each or {})
     look.marks = {name: read_markers(group) for name, group in wire.split(frames, "run")}
-    _ask_past(look, [r for r in records if look.answered and look.queue.merge(r) is None])
+    followed = [look.follow(r) for r in records]
+    _ask_past(look, [r for r in followed if look.answered and look.queue.merge(r) is None])
     return look
 
 
@@ -232,8 +241,11 @@ def _settled(records: Sequence[RunRecord], look: _Look, context: RunContext) -> 
     changes: list[Change] = []
     follow_up: list[tuple[RunRecord, State, tuple[Effect, ...]]] = []
     for known in records:
-        record = decide_race(known, look.get_claim(known))
-        changed, state, effects = _judged(record, look.of(record), look)
+        record = look.follow(decide_race(known, look.get_claim(known)))
+        seen = look.of(record)
+        changed, state, effects = _judged(record, seen, look)
+        if read_chain(record.shape):
+            changed = {**changed, "job": seen.queue.job if seen.queue else record.job}
         if effects:
             follow_up.append((record, state, effects))
         answered = look.answered and look.read(record)

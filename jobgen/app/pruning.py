@@ -195,7 +195,7 @@ def _choose_site(
     (name,) = names
     # a profile may have changed: what is removed is below the root of the newest run
     mine = [record for record in records if record.site.cluster == name]
-    site = mine[0].site
+    site = mine[0].site._replace(inside="", nodes=0)
     return site, [r for r in mine if (r.site.login, r.site.root) == (site.login, site.root)]
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 DEADLINE = 120.0
 """Seconds in which a root with thousands of run directories has answered."""
-_NUMBER = re.compile(r"\d{1,6}", re.ASCII)
+_NUMBER = re.compile(r"\d{1,10}", re.ASCII)
 _TOKEN = re.compile(r"[a-z2-7]{26}")
 
 
@@ -93,6 +93,11 @@ def _read_record(site: Site, path: str, words: Mapping[str, str]) -> RunRecord |
     state = State(phase, path, attempt or 1, job=job, cancel="cancel" in words)
     shape = about.get("shape")
     sound = _keep_sound(shape) if isinstance(shape, dict) else {}
+    inside = str(sound.get("inside", ""))
+    if inside and not _NUMBER.fullmatch(inside):
+        return None
+    if inside:
+        site = site._replace(inside=inside, nodes=int(sound.get("nodes", 0)))
     record = RunRecord(
         token=token,
         alias=str(about.get("alias", "")),
@@ -126,7 +131,7 @@ def _keep_sound(shape: Mapping[str, Any]) -> dict[str, Any]:
     from jobgen.model.steps import MOST_RUNS, is_step_name
 
     sizes = ("nodes", "ranks_per_node", "gpus_per_node", "seconds")
-    numbers = (*sizes, "elements", "packed", "monitor")
+    numbers = (*sizes, "elements", "packed", "monitor", "chain")
     kept: dict[str, Any] = {}
     for key, value in shape.items():
         if key in ("steps", "groups"):
@@ -137,7 +142,7 @@ def _keep_sound(shape: Mapping[str, Any]) -> dict[str, Any]:
         elif key in numbers:
             sound = isinstance(value, int) and 0 <= value < 1 << 31
         else:
-            sound = isinstance(value, str) and key in ("launcher", "git", "code")
+            sound = isinstance(value, str) and key in ("launcher", "git", "code", "inside")
         if sound:
             kept[key] = value
     return kept

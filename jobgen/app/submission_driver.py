@@ -107,6 +107,7 @@ class _Driver:
         self.send = send
         self.context = context
         self.scripts = RunScripts(record, options)
+        self._tool = "srun" if record.site.inside else "sbatch"
         self._asked = False
         self._unwritten = False
 
@@ -123,8 +124,9 @@ class _Driver:
                 fact = Begin()
         if state.phase not in (Phase.SUBMITTED, Phase.CONFIRMED, Phase.CANCELLED):
             raise record_changes.explain_end(state, self.record)
-        text = f"accepted as job {self.record.job}" if self.record.job else "cancelled"
-        self.context.progress(SubmitStage(3, "sbatch", text, ended=True))
+        how = "started inside" if self.record.site.inside else "accepted as"
+        text = f"{how} job {self.record.job}" if self.record.job else "cancelled"
+        self.context.progress(SubmitStage(3, self._tool, text, ended=True))
         return self.record
 
     def _carry_effects(self, state: State, effects: Sequence[Effect], until: float) -> Fact | None:
@@ -136,7 +138,7 @@ class _Driver:
                     return None
                 unclear = f"no clear answer to attempt {state.attempt}"
                 self.context.progress(
-                    SubmitStage(3, "sbatch", f"{unclear}; looking whether it was taken")
+                    SubmitStage(3, self._tool, f"{unclear}; looking whether it was taken")
                 )
                 self.context.sleep(effect.wait)
             if isinstance(effect, Stage) and self.send is None:
@@ -161,7 +163,7 @@ class _Driver:
         context, scheduler = self.context, self.scripts.scheduler
         if isinstance(effect, Start):
             self._asked = True
-            context.progress(SubmitStage(3, "sbatch", "waiting for its answer"))
+            context.progress(SubmitStage(3, self._tool, "waiting for its answer"))
         text = self.scripts.write_script(state, effect, context.nonce())
         result = context.transport.call(text, deadline=scripts.DEADLINE)
         if isinstance(effect, Resolve):
@@ -234,7 +236,8 @@ class _Driver:
             return state
         changes = record_changes.list_changes(state, before)
         changes |= {"submission": data, "updated": self.context.now()}
-        event = record_changes.describe_step(State.of(before), state)
+        inside = bool(before.site.inside)
+        event = record_changes.describe_step(State.of(before), state, inside=inside)
         self.record = ledger.update(before.token, event=event, **changes)
         return state
 

@@ -16,6 +16,7 @@ from jobgen.app.array_submission import (
 )
 from jobgen.app.code_changes import CodeChanges, read_changes
 from jobgen.app.context import Progress, RunContext, SubmitStage, ignore_stage
+from jobgen.app.inside_allocation import check_allocation
 from jobgen.app.permissions import require_login, require_secrets, require_workdir
 from jobgen.app.prepare import PreparedJob
 from jobgen.app.run_origin import compute_digest, list_origin_files
@@ -79,10 +80,7 @@ def submit(
     progress(stage._replace(ended=True))
     try:
         connected(transport)
-        packed = ready.plan.shape.packing is not None
-        if ready.plan.elements and not packed and ready.plan.scheduler == "slurm":
-            record = plan_arrays(record, ready, ask_limits(transport, ready))
-        record = _begin(world, record, ready.bundle)
+        record = _begin(world, _check_site(transport, ready, record), ready.bundle)
     except JobgenError:
         transport.close()
         raise
@@ -111,6 +109,17 @@ def submit(
         return record
     finally:
         context.transport.close()
+
+
+def _check_site(transport: Transport, ready: PreparedJob, record: RunRecord) -> RunRecord:
+    """The record, with the arrays of a large sweep. Raises Unfit if the cluster has no room for the
+    job: too many elements, or an allocation that is too small."""
+    if ready.site.inside:
+        check_allocation(transport, ready)
+    packed = ready.plan.shape.packing is not None
+    if ready.plan.elements and not packed and ready.plan.scheduler == "slurm":
+        return plan_arrays(record, ready, ask_limits(transport, ready))
+    return record
 
 
 def _remember_size(world: World, ready: PreparedJob, record: RunRecord) -> None:

@@ -26,6 +26,7 @@ class Flags:
     color: str = "auto"
     ascii: bool = False
     yes: bool = False
+    inside: str | None = None
     trust: tuple[str, ...] = ()
     allow_outside: bool = False
     debug: bool = False

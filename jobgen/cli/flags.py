@@ -63,6 +63,7 @@ HELP = _option(
     help="Show this help",
 )
 _permission = partial(click.option, callback=_keep, expose_value=False)
+INSIDE = _permission("--in", "inside", metavar="JOBID", help="Run inside this allocation of yours")
 TRUST = _permission(
     *("--trust", "trust"),
     metavar="USER@HOST:ROOT",

@@ -15,6 +15,7 @@ from jobgen.cli.progress_bar import ProgressBar
 from jobgen.cli.screens import submit as screens
 from jobgen.cli.screens.plan_summary import draw_top
 from jobgen.errors import Exit
+from jobgen.model.chain import read_chain
 from jobgen.model.race import is_undecided
 from jobgen.named_tuple import NamedTuple
 from jobgen.shell import join
@@ -157,8 +158,9 @@ def show_accepted(call: Call, record: RunRecord, *, stream: bool) -> None:
     if call.flags.json and stream:
         call.write_line({"event": "submitted", **screens.data(record)})
     elif call.flags.quiet and not call.flags.json:
-        # the id of a race is not known before one of its jobs runs
-        name = record.alias if is_undecided(record) else record.job or record.alias
+        # one id stands for neither a race of which no job runs nor a chain
+        several = is_undecided(record) or read_chain(record.shape)
+        name = record.alias if several else record.job or record.alias
         call.output.write_text(f"{name}\n")
     else:
         call.answer(lambda: screens.data(record), lambda ink: screens.screen(record, ink))

@@ -57,6 +57,7 @@ _JOB: Mapping[str, str] = {
     "checkpoint: {signal: <USR1>}": "signal slurm_signal_delay_s signal_delay",
     "checkpoint: {requeue: true}": "requeue retries max_retries restart restart_policy use_spot "
     "spot spot_recovery job_recovery preemptible resume_from_checkpoint auto_resume",
+    "checkpoint: {chain: <3>}": "chain job_chain chained_jobs num_chained_jobs",
     "checkpoint: {dir: <PATH>}": "output_dir save_dir checkpoint_dir ckpt_dir checkpoint_path "
     "default_root_dir",
     "cluster": "cloud region zone infra instance_type partition_cluster",

@@ -32,6 +32,7 @@ def check(tree: Tree) -> None:
     _options(tree)
     _workdir(tree)
     _race(tree)
+    _chain(tree)
     _notify(tree)
 
 
@@ -163,6 +164,27 @@ def _checkpoint(tree: Tree) -> None:
             [("time",), ("checkpoint", "grace")],
             "the pre-timeout signal must come before the end",
         )
+
+
+def _chain(tree: Tree) -> None:
+    """Say what a chain of jobs does not go with."""
+    path: Path = ("checkpoint", "chain")
+    if tree.get(*path) is None:
+        return
+    for key in ("array", "sweep"):
+        if tree.get(key) is not None:
+            message = f"checkpoint.chain and {key} exclude each other: a chain has one run"
+            hint = "set checkpoint: {requeue: true}, or submit a chain per element with --set"
+            tree.contradict(message, [(key,), path], hint)
+    if tree.get("race") is not None:
+        message = "checkpoint.chain and race exclude each other: one partition starts all its jobs"
+        hint = "set checkpoint: {requeue: true}, or slurm: {partition: 'a,b'} instead of race"
+        tree.contradict(message, [("race",), path], hint)
+    for name in ("requeue", "max_requeues"):
+        if tree.get("checkpoint", name) not in (None, False):
+            message = f"checkpoint.chain and checkpoint.{name} exclude each other"
+            hint = "keep requeue if the site allows it: one job waits in the queue, not several"
+            tree.contradict(message, [("checkpoint", name), path], hint)
 
 
 def _time(tree: Tree, path: Path) -> Walltime | None:

@@ -20,6 +20,10 @@ class Facts(NamedTuple):
     after: Mapping[str, str] | None = None
     """Name in ``after:`` → the scheduler's id of the newest run of that name; None without a
     cluster."""
+    chains: frozenset[str] = frozenset()
+    """Those of these names whose run is a chain of jobs."""
+    steps: frozenset[str] = frozenset()
+    """Those of these names whose run is inside an allocation."""
     missing_launchers: frozenset[str] = frozenset()
     """Launchers that are not on the PATH of jobs on this machine, where the job runs here."""
     texts: Mapping[str, bytes] = MappingProxyType({})

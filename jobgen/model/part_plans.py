@@ -74,6 +74,8 @@ class StopPlan(NamedTuple):
     """Seconds before the end at which Slurm is asked to warn: the grace, and room to requeue."""
     requeue: bool
     max_requeues: int
+    chain: int = 0
+    """Jobs of the chain, each of which is one start; 0 without a chain."""
     ranks: str = ""
     """The signal that each rank's program gets; empty if it looks for the stop file."""
     step: tuple[tuple[Word, ...], ...] = ()
@@ -82,7 +84,13 @@ class StopPlan(NamedTuple):
     @property
     def starts(self) -> int:
         """How often the job starts at most."""
-        return 1 + self.max_requeues if self.requeue else 1
+        return self.chain or (1 + self.max_requeues if self.requeue else 1)
+
+    @property
+    def resumes(self) -> bool:
+        """Whether the job starts again after it has stopped: requeued, or as the next of its
+        chain."""
+        return self.requeue or self.chain > 0
 
 
 class MonitorPlan(NamedTuple):

@@ -117,6 +117,10 @@ class Site(NamedTuple):
     root: str
     """Where run directories go; ``$NAME`` expands on the other side."""
     accounting: Literal["auto", "sacct", "none"] = "auto"
+    inside: str = ""
+    """The job whose allocation a run is a step of; empty for a job of its own."""
+    nodes: int = 0
+    """How many nodes that allocation has."""
 
     def data(self) -> dict[str, Any]:
         """Plain data that JSON can hold; ``from_data`` reads it back."""

@@ -59,13 +59,18 @@ class Submission(TypedDict, total=False):
     element_states: Mapping[str, str]
     """Of an array: state → the elements that are in it, as ``3,7-9``; not those that wait."""
     arrays: Mapping[str, str]
-    """Number → job id of the jobs after the first one: arrays of a sweep, entries of a race."""
+    """Number → job id of the jobs after the first one: arrays of a sweep, entries of a race, jobs
+    of a chain."""
     arrays_failed: str
     """Why some of them were not submitted."""
     winner: str
     """Of a race: the job that runs."""
     withdrawn: bool
     """Of a race: whether the winner has seen that no other job waits any more."""
+    chain_job: str
+    """Of a chain: the job of the newest start."""
+    chain_over: bool
+    """Of a chain: whether that start was the last one."""
     monitor: Mapping[str, list[str]]
     """What the monitors of an ended run saw."""
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Literal
 
+from jobgen.model.chain import LEAST, MOST
 from jobgen.model.fields import (
     ENVIRONMENT,
     LINE,
@@ -269,6 +270,15 @@ class Checkpoint(Form):
         check_integer(0, 1000),
         default=10,
         doc="Maximum number of requeues; the job starts once more than that.",
+    )
+    chain: int | None = key(
+        check_integer(LEAST, MOST),
+        default=None,
+        doc=(
+            "Where requeueing is not allowed: submit this many jobs, each of which waits for the "
+            "end of the one before and resumes. When training ends, the rest do not run."
+        ),
+        example="3",
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from jobgen.model.array import fold_indexes, read_indexes
+from jobgen.model.chain import list_chain
 from jobgen.model.race import is_undecided, list_entries
 from jobgen.model.record import JobId
 from jobgen.named_tuple import NamedTuple
@@ -60,11 +61,12 @@ def list_array_jobs(record: RunRecord) -> tuple[tuple[JobId, SweepArray], ...]:
 
 
 def list_jobs(record: RunRecord) -> tuple[JobId, ...]:
-    """The ids of a run: one, or that of each array of a large sweep, or of each job of a race that
-    none has won yet."""
+    """The ids of a run: one, or that of each array of a large sweep, of each job of a chain, or of
+    each job of a race that none has won yet."""
     jobs = tuple(job for job, _ in list_array_jobs(record))
     if is_undecided(record):
         jobs = tuple(entry.job for entry in list_entries(record) if entry.job)
+    jobs = jobs or tuple(each.job for each in list_chain(record) if each.job)
     if jobs or record.job is None:
         return jobs
     return (record.job,)

@@ -1,11 +1,11 @@
 #!/bin/sh
-# submit_arrays.sh DIGEST COMMENT PARALLEL COMMAND...: submit the jobs of a run after its first one, as submit/arrays
-# lists them: the arrays of a large sweep, or the entries of a race, whose options are in submit/race.NUMBER.
-# PARALLEL: one array after the other, behind this dependency. A job that Slurm takes twice runs once: its first copy
+# submit_arrays.sh DIGEST COMMENT DEPENDENCY COMMAND...: submit the jobs of a run after its first one, as submit/arrays
+# lists them: the arrays of a large sweep, the jobs of a chain, or the entries of a race, whose options are in
+# submit/race.NUMBER. DEPENDENCY: one job after the other, behind this dependency. A job that Slurm takes twice runs once: its first copy
 # to start claims it. It is started detached, so that it outlives the connection.
 umask 077
 cd "$(dirname "$0")/.." || exit 1
-digest=$1 comment=$2 chain=$3
+digest=$1 comment=$2 dependency=$3
 shift 3
 
 # one process at a time; what a process of this host left behind is taken over
@@ -62,7 +62,7 @@ submit_job() {
 # submit_array COMMAND...: one array of a sweep; without it the sweep is incomplete
 submit_array() {
     submit_job "$@" "--comment=$comment.$number" "--array=$indexes" "--output=logs/job-%A_%a+$offset.out" \
-        ${chain:+"--dependency=$chain$before"} bundle/job.sbatch "$digest" "$offset" "$number" && return
+        ${dependency:+"--dependency=$dependency$before"} bundle/job.sbatch "$digest" "$offset" "$number" && return
     head -c 1000 "submit/array-err.$number" >submit/arrays.failed
     return 1
 }
@@ -80,17 +80,45 @@ submit_entry() {
             id=$(cut -d';' -f1 "submit/array.$number")
             [ "$(readlink state/0/claim)" = "$id" ] || scancel "$id"
         fi
-    elif [ ! -e cancel ]; then
-        printf '%s %s\n' "$number" "$(head -c 200 "submit/array-err.$number" | tr '\n' ' ')" >>submit/.failed
+    else
+        note_refusal
     fi
 }
 
+# note_refusal: write down why this job is not queued
+note_refusal() {
+    [ -e cancel ] ||
+        printf '%s %s\n' "$number" "$(head -c 200 "submit/array-err.$number" | tr '\n' ' ')" >>submit/.failed
+}
+
+# has_ended: whether the run needs no further start
+has_ended() {
+    grep -qs '^end=finished$' state/0/exit.*
+}
+
+# submit_next COMMAND...: the next job of a chain, which goes on with the batch script's log; fails if there will be
+# no other one
+submit_next() {
+    ! has_ended || return 1
+    if ! submit_job "$@" "--comment=$comment.$number" "--dependency=$dependency$before" "--output=logs/job-$first.out" \
+        bundle/job.sbatch "$digest" "$number"; then
+        note_refusal
+        return 1
+    fi
+    # the run may have ended before this job was there to be withdrawn
+    ! has_ended || scancel "$(cut -d';' -f1 "submit/array.$number")"
+}
+
 number=0
-before=$(cut -d';' -f1 submit/jobid) || exit 1
+first=$(cut -d';' -f1 submit/jobid) || exit 1
+before=$first
 while read -r offset indexes <&3; do
     number=$((number + 1))
     if [ "$offset" = race ]; then
         [ -s "submit/array.$number" ] || submit_entry "$@"
+    elif [ "$offset" = chain ]; then
+        [ -s "submit/array.$number" ] || submit_next "$@" || break
+        before=$(cut -d';' -f1 "submit/array.$number")
     else
         [ -s "submit/array.$number" ] || submit_array "$@" || exit 1
         before=$(cat "submit/array.$number")

@@ -156,6 +156,8 @@ def _plain(value: ContainerPlan | StopPlan | None) -> dict[str, Any] | None:
     data = value._asdict()
     if isinstance(value, StopPlan):
         del data["step"]
+        if not value.chain:
+            del data["chain"]
     else:
         data["place"] = str(value.place)
         data["mounts"] = [mount._asdict() for mount in data["mounts"]]

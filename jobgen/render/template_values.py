@@ -47,9 +47,13 @@ def list_values(plan: Plan, *, standalone: bool) -> dict[str, object]:
     explains = plan.preflight or stop or once or plan.code_folder or plan.prepare
     why = ' ${why:+"why=$why"}' if explains else ""
     arrays = plan.elements and not shape.packing
-    claim = Raw('"state/0/claim${3:+.$3}"' if arrays else "state/0/claim")
+    number = 3 if arrays else 2
+    numbered = f'"state/0/claim${{{number}:+.${number}}}"'
+    claim = Raw(numbered if arrays or (stop and stop.chain) else "state/0/claim")
     remove_caches = format_command(plan.caches.remove if plan.caches else ())
-    unless_over = " && -z $grace_over" if stop and stop.requeue else ""
+    chain = stop.chain if stop and not standalone else 0
+    resumes = bool(stop and (stop.requeue or chain))
+    unless_over = " && -z $grace_over" if resumes else ""
     return {
         "title": format_comment(_title(plan)),
         "submitted": not standalone,
@@ -79,12 +83,14 @@ def list_values(plan: Plan, *, standalone: bool) -> dict[str, object]:
         "launcher": explain_setting(Setting(plan.launcher.value, launch.why, plan.launcher.place)),
         "start": format_command(plan.start),
         "requeue": bool(stop and stop.requeue),
+        "chain": chain,
+        "resumes": resumes,
         "stop": stop
         and {
             "signal": Raw(stop.signal),
             "ranks": Raw(f"SIG{stop.ranks}"),
             "step": Raw(format_command(stop.step).replace("\n", "\n        ")),
-            "over": Raw(_over(stop, several=bool(plan.programs))),
+            "over": Raw(_over(stop, several=bool(plan.programs), resumes=resumes)),
             "grace": stop.grace,
             "max_requeues": stop.max_requeues,
         },
@@ -198,12 +204,12 @@ def _view_notify(notify: NotifyPlan) -> dict[str, object]:
     }
 
 
-def _over(stop: StopPlan, *, several: bool) -> str:
+def _over(stop: StopPlan, *, several: bool, resumes: bool) -> str:
     """The condition for an early end: it has saved, has ended well by a signal, or is too slow."""
     reasons = "-e $JOBGEN_STOPPED_FILE"
     if several:
         reasons += " || -n $unfinished"
-    if stop.requeue:
+    if resumes:
         reasons += " || -n $grace_over"
     if stop.step:
         reasons += " ||\n    $rc == 0 && -e $JOBGEN_STATE_DIR/signaled.$JOBGEN_RESTART"

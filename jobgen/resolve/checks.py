@@ -110,6 +110,12 @@ def _after(look: Inputs) -> list[PlanCheck]:
         if known and name in known:
             message = f"after: {name} is a race, and none of its jobs has started"
             hint = f"submit this job when it has started: jobgen show {name}"
+        if name in look.facts.chains:
+            message = f"after: {name} is a chain, and which of its jobs ends the run is not known"
+            hint = f"submit this job when it has ended: jobgen wait {name}"
+        if name in look.facts.steps:
+            message = f"after: {name} runs inside an allocation, and no job id stands for its end"
+            hint = f"remove it, and submit this job when {name} has ended: jobgen wait {name}"
         found.append(PlanCheck("fail", message, "J209", hint, look.spec.find_place("after", index)))
     return found
 

@@ -12,7 +12,8 @@ from jobgen.resolve.packing import is_packed
 from jobgen.resolve.shape import Sized
 
 REQUEUE_ROOM = 30
-"""Seconds between the end of the grace and the end of the job, in which it is requeued."""
+"""Seconds between the end of the grace and the end of the job, in which it is requeued, or hands
+over to the next job of its chain."""
 
 
 _LOGS = {False: "logs/job-%j.out", True: "logs/job-%A_%a.out"}
@@ -25,7 +26,8 @@ def plan_stop(look: Inputs, sized: Sized) -> StopPlan | None:
     if asked is None or is_packed(look):
         return None
     # Slurm may send it up to a minute early and never late, so the grace itself needs no more.
-    lead = asked.grace.seconds + (REQUEUE_ROOM if asked.requeue else 0)
+    resumes = asked.requeue or asked.chain is not None
+    lead = asked.grace.seconds + (REQUEUE_ROOM if resumes else 0)
     if lead >= look.time.seconds:
         found = look.diagnose_job(
             "J208",
@@ -41,8 +43,10 @@ def plan_stop(look: Inputs, sized: Sized) -> StopPlan | None:
         lead=lead,
         requeue=asked.requeue,
         max_requeues=asked.max_requeues,
+        chain=asked.chain or 0,
     )
-    room = f" + {REQUEUE_ROOM}s for the requeue" if asked.requeue else ""
+    room = f" + {REQUEUE_ROOM}s for the {'requeue' if asked.requeue else 'hand-over'}"
+    room = room if resumes else ""
     why = "the pre-timeout signal is sent this long before the time limit"
     place = look.cite_job("checkpoint", "grace")
     sized.decide("checkpoint", f"{asked.signal} {asked.grace.format_short()}{room}", why, place)
@@ -51,6 +55,10 @@ def plan_stop(look: Inputs, sized: Sized) -> StopPlan | None:
         place = look.cite_job("checkpoint", "max_requeues") if written else cite_rule("requeue")
         why = f"at most {made.starts} start{'' if made.starts == 1 else 's'}"
         sized.decide("requeue", f"max_requeues {asked.max_requeues}", why, place)
+    if asked.chain is not None:
+        why = "each job waits for the end of the one before (afterany) and resumes"
+        place = look.cite_job("checkpoint", "chain")
+        sized.decide("chain", f"{asked.chain} jobs", why, place)
     return made
 
 

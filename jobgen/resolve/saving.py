@@ -98,8 +98,9 @@ def check_mention(spec: Loaded[JobSpec], named: bool | None) -> tuple[PlanCheck,
     texts = (job.run, *job.list_setup(), *job.env.values())
     if named is not False or any(VARIABLE in text for text in texts):
         return ()
-    requeue = job.checkpoint is not None and job.checkpoint.requeue
-    lost = "; after a requeue it repeats everything since its last checkpoint" if requeue else ""
+    asked, repeats = job.checkpoint, "repeats everything since its last checkpoint"
+    lost = f"; after a requeue it {repeats}" if asked is not None and asked.requeue else ""
+    lost = f"; the next job {repeats}" if asked is not None and asked.chain else lost
     message = (
         f"no file in the workdir uses ${VARIABLE}: the program does not notice when it should save"
     )

@@ -173,6 +173,10 @@ def get_scheduler(site: Site) -> Scheduler:
         from jobgen.scheduler.local_twin import LocalScheduler
 
         return LocalScheduler(root=site.root)
+    if site.inside:
+        from jobgen.scheduler.allocation_steps import AllocationScheduler
+
+        return AllocationScheduler(inside=site.inside, nodes=site.nodes)
     from jobgen.scheduler.slurm import SlurmScheduler
 
     return SlurmScheduler(accounting=site.accounting)

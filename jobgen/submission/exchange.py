@@ -7,13 +7,14 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from jobgen.model.bundle import SECRETS_FILE, BundleFile
+from jobgen.model.chain import read_chain
 from jobgen.model.race import read_race
 from jobgen.model.record import RunRecord
 from jobgen.model.steps import name_runs
 from jobgen.model.sweep_arrays import read_arrays
 from jobgen.named_tuple import NamedTuple
 from jobgen.scheduler import Attempt, Scheduler, get_scheduler
-from jobgen.shell import Command, quote, quote_expandable
+from jobgen.shell import Command, Raw, Word, quote, quote_expandable
 from jobgen.submission import scripts
 from jobgen.submission.program_report import record_estimate
 from jobgen.submission.replies import list_questions
@@ -74,8 +75,10 @@ def make_record(
         "packed": shape.packing and shape.packing.nodes,
         "sweep": bool(plan.elements),
         "race": [list(words) for words in plan.race],
+        "chain": plan.stop and plan.stop.chain,
         "monitor": plan.monitor and plan.monitor.every,
         "code": plan.code_folder,
+        "inside": site.inside,
     }
     return RunRecord(
         token=token,
@@ -126,7 +129,9 @@ def list_run_files(record: RunRecord, bundle: Bundle) -> tuple[BundleFile, ...]:
     }
     helpers = {
         **scripts.list_files(read_arrays(record.shape)),
+        **(scripts.list_step_files() if record.site.inside else {}),
         **scripts.list_race_files(read_race(record.shape), record.token),
+        **scripts.list_chain_files(read_chain(record.shape)),
     }
     ours = [
         BundleFile("TOKEN", f"{record.token}\n".encode(), 0o600),
@@ -185,21 +190,22 @@ class RunScripts:
         return self.scheduler.submit(made, options)
 
 
-def build_array_words(record: RunRecord, scheduler: Scheduler) -> tuple[str, ...]:
+def build_array_words(record: RunRecord, scheduler: Scheduler) -> tuple[Word, ...]:
     """The words of ``submit_arrays.sh``: how each further job of a run is submitted: an array of a
-    large sweep, or an entry of a race.
+    large sweep, an entry of a race, or the next job of a chain.
 
-    With a limit on what runs at once, an array starts when the one before it has ended.
+    In a chain, and in a sweep with a limit on what runs at once, a job starts when the one before
+    it has ended.
     """
     options = [str(option) for option in record.submission.get("options", ())]
     waits = [w.removeprefix("--dependency=") for w in options if w.startswith("--dependency=")]
-    limited = "%" in str(record.shape.get("array", ""))
-    chain = ",".join([*waits, "afterany:"]) if limited else ""
-    kept = [w for w in options if not (limited and w.startswith("--dependency="))]
+    queued = "%" in str(record.shape.get("array", "")) or read_chain(record.shape) > 0
+    dependency = ",".join([*waits, "afterany:"]) if queued else ""
+    kept = [w for w in options if not (queued and w.startswith("--dependency="))]
     words = scheduler.submit(Attempt((), record.directory, record.token, 1), kept).words
     (comment,) = [str(w) for w in words if str(w).startswith("--comment=")]
-    rest = [str(w) for w in words if not str(w).startswith("--comment=")]
-    return (record.digest, comment.removeprefix("--comment="), chain, *rest)
+    rest = [w for w in words if not str(w).startswith("--comment=")]
+    return (record.digest, comment.removeprefix("--comment="), dependency, *rest)
 
 
 def rehearse(
@@ -229,8 +235,9 @@ def rehearse(
             DryStep("connect", describe_connection(record.site.login)),
             DryStep("upload", f"tar of {sent} to {directory}", upload),
             *((DryStep("secrets", hidden),) if plan.secrets else ()),
-            DryStep("submit", f"cd {directory} && {_expand(first, directory)}", start),
+            DryStep("submit", _name_job(record, 1, _enter(first, directory)), start),
             *_rehearse_race(run, record, directory),
+            *_rehearse_chain(run, record, directory),
         ),
         tuple((f.path, len(f.content)) for f in files),
     )
@@ -242,14 +249,40 @@ def _expand(command: Command, directory: str) -> str:
     return str(command).replace(quote(option), quote_expandable(option))
 
 
+def _enter(command: Command, directory: str) -> str:
+    """The command line that runs sbatch in the run directory."""
+    return f"cd {directory} && {_expand(command, directory)}"
+
+
+def _name_job(record: RunRecord, number: int, line: str) -> str:
+    """The command line; in a chain, the next one needs the id that it prints."""
+    return f"job{number}=$({line})" if read_chain(record.shape) else line
+
+
+def _rehearse_chain(run: RunScripts, record: RunRecord, directory: str) -> Iterator[DryStep]:
+    """The commands of sbatch for the jobs of a chain after the first one."""
+    if not read_chain(record.shape):
+        return
+    planned = record._replace(directory=directory, submission={"options": list(run.options)})
+    digest, comment, dependency, *words = build_array_words(planned, run.scheduler)
+    for number in range(1, read_chain(record.shape)):
+        after = Raw(f"{quote(f'--dependency={dependency}')}$job{number}")
+        log = Raw("--output=logs/job-$job1.out")
+        more = (f"--comment={comment}.{number}", after, log, ENTRY, digest, str(number))
+        line = _enter(Command((*words, *more)), directory)
+        yield DryStep("submit", _name_job(record, number + 1, line))
+
+
 def _rehearse_race(run: RunScripts, record: RunRecord, directory: str) -> Iterator[DryStep]:
     """The commands of sbatch for the jobs of a race after the first one."""
+    if not read_race(record.shape):
+        return
     planned = record._replace(directory=directory, submission={"options": list(run.options)})
     digest, comment, _, *words = build_array_words(planned, run.scheduler)
     for number, options in enumerate(read_race(record.shape)[1:], start=1):
         more = (f"--comment={comment}.{number}", *options, ENTRY, digest)
         command = Command((*words, *more))
-        yield DryStep("submit", f"cd {directory} && {_expand(command, directory)}")
+        yield DryStep("submit", _enter(command, directory))
 
 
 def _rehearse_scripts(run: RunScripts, directory: str) -> list[str]:

@@ -56,7 +56,10 @@ class Markers:
 
     claim: JobId | None = None
     started: Mapping[tuple[str, int], float] = field(default_factory=dict)
+    jobs: Mapping[tuple[str, int], JobId] = field(default_factory=dict)
+    """The job that made each start."""
     requeued: frozenset[tuple[str, int]] = frozenset()
+    """Starts that ended to be continued by another one."""
     exits: Mapping[tuple[str, int], Ended] = field(default_factory=dict)
     cancel: bool = False
     cancelled: frozenset[str] = frozenset()
@@ -78,7 +81,8 @@ class Markers:
     report: Mapping[str, float] = field(default_factory=dict)
     """What the program reported of itself."""
     arrays: Mapping[str, str] = field(default_factory=dict)
-    """Number → job id of the jobs after the first one: arrays of a sweep, entries of a race."""
+    """Number → job id of the jobs after the first one: arrays of a sweep, entries of a race, jobs
+    of a chain."""
     arrays_failed: str = ""
     """Why some of them were not submitted."""
     withdrawn: bool = False
@@ -121,6 +125,16 @@ class Markers:
         return next((end for end in known if end.code), max(known, key=lambda end: end.time))
 
     @property
+    def newest_job(self) -> JobId | None:
+        """The job of the newest start of a run without elements."""
+        return self.jobs.get(("0", self.restarts))
+
+    @property
+    def finished(self) -> bool:
+        """Whether the script has ended by itself, so that no other start follows."""
+        return self.end is not None and not self.end.killed
+
+    @property
     def ran(self) -> int | None:
         """Seconds from the newest start to the end."""
         end = self.end
@@ -136,6 +150,7 @@ def read_markers(told: Mapping[str, list[str]]) -> Markers:
     return Markers(
         claim=next((job for m in marks if (job := _claim(m)) is not None), None),
         started=starts,
+        jobs={_key(m): job for m in marks if (job := _starter(m)) is not None},
         requeued=frozenset(_key(m) for m in marks if m["kind"] == "requeued"),
         exits={
             (task, restart): end
@@ -205,6 +220,12 @@ def _claim(mark: re.Match[str]) -> JobId | None:
         return JobId.parse(mark["target"] or "")
     except ValueError:
         return None
+
+
+def _starter(mark: re.Match[str]) -> JobId | None:
+    """The job of ``JOB.PID`` that a start points to."""
+    head = (mark["target"] or "").partition(".")[0]
+    return JobId(int(head)) if mark["kind"] == "started" and head.isdecimal() else None
 
 
 def _ended(words: str) -> Ended | None:

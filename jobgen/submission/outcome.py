@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeGuard
 
 from jobgen.model.array import fold_indexes
+from jobgen.model.chain import read_chain
 from jobgen.model.observation import Observation
 from jobgen.model.record import JobState, RunRecord
 from jobgen.submission.markers import Ended, Markers
@@ -91,6 +92,8 @@ def _final(record: RunRecord, seen: Observation, marks: Markers) -> RecordChange
     elif state is JobState.COMPLETED and end is not None and end.code:
         # Slurm can start a job again after a crash; the copy looks around and ends with 0
         state, reason = JobState.FAILED, "Slurm started it again after it had ended"
+    elif state is JobState.COMPLETED and _lacks_next(record, marks):
+        state, reason = JobState.CANCELLED, "" if marks.cancel else _NO_NEXT
     elif state in _FORGETFUL and _has_finished(end, record):
         # a controller that crashed has forgotten the end, and lost the job or its node
         state = JobState.FAILED if end.code else JobState.COMPLETED
@@ -123,6 +126,15 @@ def _why_failed(seen: Observation, marks: Markers) -> str:
     return _AGAIN if seen.exit == "96:0" else ""
 
 
+def _lacks_next(record: RunRecord, marks: Markers) -> bool:
+    """Whether the newest start of a chain ended to be resumed by a job that never started."""
+    return read_chain(record.shape) > 0 and ("0", marks.restarts) in marks.requeued
+
+
+_NO_NEXT = (
+    "stopped before its end, and the next job of the chain left the queue: possibly cancelled with"
+    " scancel"
+)
 _AGAIN = "the first start was killed without an exit code, and Slurm started the job again"
 _NO_TRACE = "the script wrote nothing to the run directory: it never started, or was killed at once"
 _ALIVE = "the scheduler does not list it, but its logs changed in the last two minutes"

@@ -43,13 +43,16 @@ _STATES = {
 }
 
 
-def describe_step(before: State, state: State) -> tuple[str, str] | None:
-    """The event of a step, as (kind, text); None where nothing happened that matters later."""
+def describe_step(before: State, state: State, *, inside: bool = False) -> tuple[str, str] | None:
+    """The event of a step, as (kind, text); None where nothing happened that matters later.
+
+    ``inside``: the run is a step of an allocation.
+    """
     if (before.phase, before.attempt, before.job) == (state.phase, state.attempt, state.job):
         return None
     texts: Mapping[Phase, str] = {
         Phase.STAGED: f"files are in {state.directory}",
-        Phase.SUBMITTING: f"sbatch, attempt {state.attempt}",
+        Phase.SUBMITTING: f"{'srun' if inside else 'sbatch'}, attempt {state.attempt}",
         Phase.RESOLVING: f"the result of attempt {state.attempt} is unclear; checking",
         Phase.SUBMITTED: f"accepted as job {state.job}",
         Phase.CONFIRMED: f"confirmed as job {state.job}",
@@ -57,6 +60,8 @@ def describe_step(before: State, state: State) -> tuple[str, str] | None:
         Phase.CANCELLED: "cancelled before it was submitted",
         Phase.LOST: state.why,
     }
+    if inside and state.phase is Phase.SUBMITTED:
+        return state.phase.lower(), f"started inside job {state.job}"
     return (state.phase.lower(), texts[state.phase]) if state.phase in texts else None
 
 

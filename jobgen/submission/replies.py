@@ -117,7 +117,8 @@ def _read_mark(text: str) -> Mark | None:
 
 def _select_ours(found: Sequence[OwnJob], token: str) -> tuple[JobId, ...]:
     """The copies of a run's job; the other arrays of a large sweep are none."""
-    return tuple(each.job for each in found if each.belongs_to(token) and not each.array)
+    ours = (each.job for each in found if each.belongs_to(token) and not each.array)
+    return tuple(dict.fromkeys(job._replace(component=None) for job in ours))
 
 
 def _read_failure(reply: Mapping[str, str]) -> FailedReply:

@@ -13,7 +13,7 @@ from jobgen.model.record import JobId
 from jobgen.model.sweep_arrays import SweepArray
 from jobgen.payload import text
 from jobgen.scheduler.refusals import CONTROLLER
-from jobgen.shell import Command, Raw, join, list_names, quote_expandable
+from jobgen.shell import Command, Raw, Word, join, list_names, quote_expandable
 
 PATIENCE = 20
 """Seconds that the start script waits for sbatch's answer before it tells what it has."""
@@ -45,6 +45,22 @@ def list_race_files(race: Sequence[Sequence[str]], token: str) -> Mapping[str, s
     return files
 
 
+def list_chain_files(length: int) -> Mapping[str, str]:
+    """What lies in the run directory of a chain of so many jobs: path → text."""
+    if not length:
+        return {}
+    return {
+        "submit/submit_arrays.sh": text("submit_arrays.sh"),
+        "submit/arrays": "chain\n" * (length - 1),
+        "submit/refusals": "".join(f"{words}\n" for words in CONTROLLER),
+    }
+
+
+def list_step_files() -> Mapping[str, str]:
+    """What lies in the run directory of a run inside an allocation: path → text."""
+    return {f"submit/{name}": text(name) for name in ("enter_allocation.sh", "in_allocation.sh")}
+
+
 def stage(root: str, folder: str, token: str, nonce: str, code: str = "") -> str:
     """Take the run directory from standard input. ``$NAME`` in ``root`` expands over there.
 
@@ -74,7 +90,7 @@ def start(
     return _script(["start.sh"], f"clean_environment\n{join([*words, *command.words])}")
 
 
-def start_arrays(directory: str, token: str, words: Sequence[str]) -> str:
+def start_arrays(directory: str, token: str, words: Sequence[Word]) -> str:
     """Submit the other arrays of a large sweep, and tell which were taken."""
     call = ["start_arrays", directory, token, str(PATIENCE), *words]
     return _script(["start_arrays.sh"], f"clean_environment\n{join(call)}")

@@ -355,3 +355,13 @@ def test_the_ends_of_some_elements_are_no_end_of_a_packed_sweep() -> None:
     seen = look(marks=[marks], exit=ENDS[:1])
     assert became(seen, PACKED).state is JobState.RUNNING
     assert became(seen, PACKED._replace(shape={**PACKED.shape, "elements": 1})).ended
+
+
+def test_a_chain_whose_next_job_is_gone_has_not_completed() -> None:
+    chain = RUN._replace(shape={"chain": 3})
+    handed = [*STARTED, "1100 'state/0/requeued.0'"]
+    seen = look(queue=queue(JobState.COMPLETED, exit="0:0"), marks=["\n".join(handed)])
+    stopped = became(seen, chain)
+    assert (stopped.state, stopped.ended) == (JobState.CANCELLED, True)
+    assert "the next job of the chain left the queue" in stopped.reason
+    assert became(seen).state is JobState.COMPLETED, "of no chain"

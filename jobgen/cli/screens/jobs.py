@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from jobgen.cli.layout import align, fold, format_span
 from jobgen.cli.output import Ink, defuse
 from jobgen.cli.screens import sweep_rows
+from jobgen.cli.screens.chain_rows import dump_chain, list_chain_rows
 from jobgen.cli.screens.job_state import (
     compute_elapsed,
     draw_info,
@@ -85,6 +86,8 @@ def _draw_head(found: RunView, now: float, ink: Ink, *, verbose: bool) -> list[s
     rows = sweep_rows.draw_elements(found.elements, every=verbose)
     about = [
         *list_race(record),
+        *list_chain_rows(record),
+        *_list_allocation(record),
         *_list_elements(record, found.values),
         *rows,
         *_list_unfit(record)[:most],
@@ -111,6 +114,12 @@ def _draw_error(record: RunRecord, ink: Ink, *, verbose: bool) -> str:
 
 def _indent(text: str, ink: Ink) -> str:
     return f"  {fold(text, ink.width - 2, '  ')}"
+
+
+def _list_allocation(record: RunRecord) -> list[str]:
+    """The allocation that the run is a step of; nothing for a job of its own."""
+    inside = defuse(record.site.inside)
+    return [f"inside job {inside}: cancel ends this run, not the allocation"] if inside else []
 
 
 def _list_unfit(record: RunRecord) -> list[str]:
@@ -274,6 +283,7 @@ def dump_job(record: RunRecord) -> dict[str, Any]:
         "shape": dict(record.shape),
         **({"elements": dict(record.elements)} if record.elements else {}),
         **dump_race(record),
+        **dump_chain(record),
         "report": dict(record.report),
         "preflight": [
             {"start": start, "node": node, "what": what} for start, node, what in record.unfit

@@ -11,6 +11,7 @@ from jobgen.cli.diagnostics import PLAIN
 from jobgen.cli.layout import clip, fold, format_size, write_hours
 from jobgen.cli.output import TIMES, Ink, defuse
 from jobgen.cli.params import SECTIONS
+from jobgen.cli.screens.chain_rows import describe_chain
 from jobgen.cli.screens.race_rows import describe_race
 from jobgen.cli.screens.sweep_rows import describe_packing, list_elements
 from jobgen.errors import Diagnostic
@@ -52,6 +53,8 @@ class Invocation(NamedTuple):
     def command(self, verb: str, *more: str, sets: Sequence[str] = ()) -> str:
         """The command line of this call with another verb; ``sets`` replace those of these keys."""
         cluster = ("-c", self.cluster) if self.cluster else ()
+        if verb == "submit" and self.flags.inside:
+            cluster = (*cluster, "--in", self.flags.inside)
         again = {one.partition("=")[0] for one in sets}
         kept = (one for one in self.flags.sets if one.partition("=")[0] not in again)
         every = [word for one in (*kept, *sets) for word in ("--set", one)]
@@ -109,6 +112,8 @@ def draw_head(preview: Preview, ink: Ink) -> list[str]:
     packed = describe_packing(plan)
     rows += draw_row("Workers", packed, ink) if packed else []
     rows += draw_row("Race", describe_race(plan), ink) if plan.race else []
+    chain = describe_chain(plan)
+    rows += draw_row("Chain", chain, ink) if chain else []
     launched = draw_row("Launch", launch, ink) if not plan.programs else []
     kind = "Groups" if plan.has_groups else "Steps"
     steps = _label(kind, [clip(text, ink.width - _LABEL) for text in _list_steps(plan)], ink)
