@@ -16,6 +16,8 @@ if ! ln -sT "$(uname -n) $$" submit/arrays.lock 2>/dev/null; then
     ln -sfT "$(uname -n) $$" submit/arrays.lock
 fi
 trap 'rm -f submit/arrays.lock' EXIT
+# shellcheck disable=SC1091
+. submit/refusals.sh
 
 # take ID: write down the id of this array
 take() {
@@ -48,13 +50,13 @@ submit_job() {
         fi
         : >>"submit/array-out.$number" || return 1
         "$@" </dev/null >"submit/array-out.$number" 2>"submit/array-err.$number"
+        code=$?
         id=$(sed -n 's/^\([0-9][0-9]*\)\(;.*\)\{0,1\}$/\1/p' "submit/array-out.$number" | tail -n 1)
         if [ -n "$id" ]; then
             take "$id"
             return
         fi
-        # an answer that no other attempt changes
-        ! grep -q -i -F -f submit/refusals "submit/array-err.$number" 2>/dev/null || return 1
+        ! is_refused "$code" "submit/array-err.$number" || return 1
     done
     return 1
 }
@@ -87,6 +89,10 @@ submit_entry() {
 
 number=0
 before=$(cut -d';' -f1 submit/jobid) || exit 1
+# of a race, the entry that stands in for a refused first one has its job
+if [ -s submit/entry ]; then
+    printf '%s\n' "$before" >"submit/array.$(cat submit/entry)"
+fi
 while read -r offset indexes <&3; do
     number=$((number + 1))
     if [ "$offset" = race ]; then

@@ -73,6 +73,7 @@ def make_record(
         "packed": shape.packing and shape.packing.nodes,
         "sweep": bool(plan.elements),
         "race": [list(words) for words in plan.race],
+        "options": list(plan.submit_options),
         "monitor": plan.monitor and plan.monitor.every,
         "code": plan.code_folder,
     }
