@@ -10,8 +10,8 @@ start() {
     shift 5
     if [ -n "$forget" ] && [ "$(cat submit/jobid 2>/dev/null)" = "$forget" ]; then
         mv -T -- submit/jobid "submit/lost.$forget"
-        if [ -e submit/race ]; then
-            # all entries of the race are void with it
+        if [ -e submit/arrays ]; then
+            # the scheduler lost all jobs of the run
             rm -f -- submit/array.[0-9]* submit/arrays.done submit/arrays.failed submit/.failed submit/entry
         fi
     fi

@@ -8,11 +8,15 @@ cd "$(dirname "$0")/.." || exit 1
 digest=$1 comment=$2 chain=$3
 shift 3
 
-# one process at a time; what a process of this host left behind is taken over
+# one process at a time; what a process left behind is taken over: at once on its own host, elsewhere when the lock was
+# not renewed for so long. A job that two submit runs once.
 if ! ln -sT "$(uname -n) $$" submit/arrays.lock 2>/dev/null; then
     holder=$(readlink submit/arrays.lock)
-    [ "${holder% *}" = "$(uname -n)" ] || exit 0
-    ! kill -0 "${holder##* }" 2>/dev/null || exit 0
+    if [ "${holder% *}" = "$(uname -n)" ]; then
+        ! kill -0 "${holder##* }" 2>/dev/null || exit 0
+    else
+        [ -n "$(find submit/arrays.lock -mmin +10)" ] || exit 0
+    fi
     ln -sfT "$(uname -n) $$" submit/arrays.lock
 fi
 trap 'rm -f submit/arrays.lock' EXIT
@@ -41,6 +45,7 @@ submit_job() {
         [ ! -e cancel ] || return 1
         [ "$tries" = 0 ] || sleep "$((tries * 5))"
         tries=$((tries + 1))
+        touch -h -c submit/arrays.lock
         if [ -e "submit/array-out.$number" ]; then
             find_taken || continue
             if [ -n "$id" ]; then

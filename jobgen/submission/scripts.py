@@ -89,6 +89,12 @@ def start_arrays(directory: str, token: str, words: Sequence[str]) -> str:
     return _script(["start_arrays.sh"], f"clean_environment\n{join(call)}")
 
 
+def lose_arrays(directory: str, token: str, failure: str, arrays: Sequence[str]) -> str:
+    """Put aside arrays, ``NUMBER=ID`` each, that the scheduler has lost."""
+    call = ["lose_arrays", directory, token, failure, *arrays]
+    return _script(["start_arrays.sh"], join(call))
+
+
 def resolve(directory: str, token: str, attempt: int, questions: Mapping[str, Command]) -> str:
     """Report on an attempt, ask the scheduler, and look at the claims once more."""
     call = [

@@ -195,15 +195,11 @@ def test_all_entries_of_a_race_that_a_crash_lost_are_submitted_again(
     course: Cluster, tmp_path: Path
 ) -> None:
     trial = Trial(course, tmp_path / "job", "forgotten", begin="now+20")
-    saved = course.layout.root / "state" / "ctld" / "job_state"
-    before = saved.read_bytes()
+    before = course.read_saved_jobs()
     trial.submit()
     run = trial.find()
-    ids = set(trial.list_live())
-    assert len(ids) == 3
-    course.crash_controller()
-    saved.write_bytes(before)
-    course.restart_controller()
+    assert len(trial.list_live()) == 3
+    course.lose_jobs(before)
     assert not trial.list_live()
     until(lambda: {e["slurm_id"] for e in run.show()["race"]} == set(trial.list_live()), run.story)
     assert len(trial.list_live()) == 3

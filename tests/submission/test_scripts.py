@@ -451,6 +451,22 @@ def test_an_array_that_is_refused_is_not_asked_for_again(run: Path) -> None:
     assert len((run / "calls").read_text().splitlines()) == 1
 
 
+@pytest.mark.parametrize("why", ["", "nobody knows them"])
+def test_arrays_that_were_lost_are_missing_again(run: Path, why: str) -> None:
+    submit = run / "submit"
+    for number, job in (("1", "42"), ("2", "43")):
+        (submit / f"array.{number}").write_text(f"{job}\n")
+    (submit / "arrays.done").touch()
+    sh(scripts.lose_arrays(str(run), OTHER, why, ["1=42"]))
+    assert (submit / "array.1").exists(), "another run's"
+    sh(scripts.lose_arrays(str(run), TOKEN, why, ["1=42", "2=44"]))
+    assert not (submit / "array.1").exists()
+    assert (submit / "array.2").read_text() == "43\n", "that one has another id by now"
+    assert not (submit / "arrays.done").exists()
+    failed = submit / "arrays.failed"
+    assert (failed.read_text().strip() if failed.exists() else "") == why
+
+
 def test_the_claim_is_told(run: Path) -> None:
     (run / "state" / "0").mkdir()
     (run / "state" / "0" / "claim").symlink_to("42")
