@@ -181,7 +181,8 @@ def _is_arrays(value: object) -> bool:
 
 def _is_dependency(value: object) -> bool:
     """Whether this is what stands on sbatch's command line of a job that waits for others."""
-    return _is_texts(value) and all(re.fullmatch(r"--dependency=[\w:,?+]+", v) for v in value)
+    words = value if isinstance(value, list) and _is_texts(value) else [""]
+    return all(re.fullmatch(r"--dependency=[\w:,?+]+", word) for word in words)
 
 
 _SOUND: Mapping[str, Callable[[object], bool]] = {
