@@ -7,6 +7,7 @@ from itertools import groupby
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from jobgen.app.run_filter import ALL_RUNS, RunFilter
 from jobgen.app.world import World
 from jobgen.errors import JobgenError, TimedOut, Unreachable
 from jobgen.model.record import JobState, RunRecord
@@ -120,25 +121,28 @@ def list_runs(
     world: World,
     *,
     every: bool = False,
-    cluster: str | None = None,
-    states: Sequence[str] = (),
+    wanted: RunFilter = ALL_RUNS,
     cached: bool = False,
     limit: int | None = None,
 ) -> ListedRuns:
     """The newest runs: ``limit`` of them, else LISTED, where those that have not ended come first.
 
-    With ``states``, the newest in one of these states.
+    Of those that are wanted, whatever their number, if these are not all.
     """
     ledger, most = world.ledger, None if every else limit or LISTED
-    records = ledger.list_runs(
-        cluster=cluster, limit=None if states else most, live_first=limit is None
-    )
+    first = None if wanted.states or wanted.sets else most
+    records = ledger.list_runs(cluster=wanted.cluster, limit=first, live_first=limit is None)
+    records = tuple(record for record in records if wanted.has_sets(record))
+    records = records if wanted.states else records[:most]
     if not cached:
         records = refresh_stale(world, records, fresh=FRESH)
-    if states:
-        records = tuple(r for r in records if r.state in states)[:most]
+    records = tuple(record for record in records if wanted.has_state(record))[:most]
     held = ledger.sum_held().items()
-    crowded = {name: sums for name, sums in held if sums[1] > CROWDED and cluster in (None, name)}
+    crowded = {
+        name: sums
+        for name, sums in held
+        if sums[1] > CROWDED and (wanted.cluster is None or name == wanted.cluster)
+    }
     return ListedRuns(records, ledger.count_runs() - len(records), crowded=crowded)
 
 
@@ -155,7 +159,7 @@ def show(world: World, ref: str, *, cached: bool = False, every: bool = False) -
 
     With ``every``, all its elements, and what it was submitted from.
     """
-    from jobgen.app import monitor_reports
+    from jobgen.app import kept_files, monitor_reports
     from jobgen.app.array_elements import find_run, list_named, narrow_run, read_values
     from jobgen.app.failures import learn_causes
 
@@ -170,11 +174,7 @@ def show(world: World, ref: str, *, cached: bool = False, every: bool = False) -
     events = tuple(
         Happening(e.time, e.text, e.kind) for e in world.ledger.list_events(record.token)
     )
-    files: tuple[tuple[str, str], ...] = ()
-    if record.directory:
-        names = ["bundle/job.sbatch", "src", "logs", "bundle/plan.json"]
-        names += ["state"] if watched is not None else []
-        files = tuple((name, f"{record.directory}/{name}") for name in names)
+    files = kept_files.list_kept_files(world.ledger, record, watched=watched is not None)
     kept = _read_kept(world, record) if every and record.directory and not cached else None
     rows = list_named(world, record, elements) if elements or every else []
     record = narrow_run(record, elements)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from jobgen.app.array_submission import lacks_jobs, submit_arrays
 from jobgen.app.context import RunContext
 from jobgen.app.job_answers import RunAnswers, get_element_states
+from jobgen.app.lost_arrays import find_unlisted, forget_lost
 from jobgen.app.submission_driver import perform, settle
 from jobgen.errors import Unreachable
 from jobgen.model.chain import follow_chain, read_chain
@@ -114,12 +115,28 @@ def refresh(records: Sequence[RunRecord], context: RunContext) -> tuple[RunRecor
     news = {r.token: _taken_up(r, context) for r in records if not r.settled}
     for asked in _by_scheduler([r for r in news.values() if r.job is not None and not r.settled]):
         look = _ask(asked, context.transport)
-        heard = _heard(asked, look, context)
+        heard = [_forget_lost(r, look, context) for r in _heard(asked, look, context)]
         news |= {r.token: r for r in _settled(heard, look, context)}
         unsent = [news[r.token] for r in heard if _is_unsent(news[r.token])]
         news |= {r.token: submit_arrays(r, context) for r in unsent}
         _sweep(heard, news, look)
     return tuple(news.get(r.token, r) for r in records)
+
+
+def _forget_lost(record: RunRecord, look: _Look, context: RunContext) -> RunRecord:
+    """The run without the arrays of its sweep that the scheduler took and lost."""
+    if not look.answered or not look.read(record):
+        return record
+    marks = look.marks[record.directory]
+    unlisted = find_unlisted(record, look.queue, marks)
+    lost = forget_lost(record, unlisted, look.now, context) if unlisted else None
+    if lost is None or not lost.numbers:
+        return record
+    kept = {n: job for n, job in marks.arrays.items() if n not in lost.numbers}
+    look.marks[record.directory] = replace(marks, arrays=kept, arrays_failed=lost.failure)
+    submission: Submission = {**record.submission, "arrays": kept}
+    submission.pop("arrays_failed", None)
+    return context.ledger.update(record.token, submission=submission)
 
 
 def _is_unsent(record: RunRecord) -> bool:

@@ -162,7 +162,8 @@ def prune(world: World, inventory: Inventory, parts: Sequence[Part]) -> tuple[Pr
     for each in done:
         if each.outcome == "removed":
             text = f"removed {join_words(parts, 'and')} from the cluster"
-            data = {"parts": list(parts)}
+            emptied = "sources" in parts and not each.held.sizes["outputs"]
+            data = {"parts": list(parts), "emptied": emptied}
             world.ledger.note(each.held.record.token, "pruned", text, data)
     left = {each.held.record.token: 0 for each in done if each.outcome == "missing"}
     removed = [each.held for each in done if each.outcome == "removed"]

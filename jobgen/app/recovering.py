@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from jobgen.app import clusters, jobs
 from jobgen.app.permissions import require_login
 from jobgen.app.world import World
 from jobgen.errors import Missing, Usage
+from jobgen.model.array import measure_array
 from jobgen.model.fields import check_job_name
 from jobgen.model.race import MOST
 from jobgen.model.record import JobId, JobState, RunRecord
+from jobgen.model.units import UnitError
 from jobgen.named_tuple import NamedTuple
 from jobgen.submission import scripts, wire
 from jobgen.submission.states import Phase, State
@@ -108,7 +110,7 @@ def _read_record(site: Site, path: str, words: Mapping[str, str]) -> RunRecord |
         directory=path,
         job=job,
         state=JobState.PENDING if job else JobState.SUBMITTING,
-        submission={"state": state.data(), "options": []},
+        submission={"state": state.data(), "options": sound.get("options", [])},
         shape=sound,
     )
     return record if path.endswith(f"/{record.folder}") else None
@@ -128,31 +130,79 @@ def _read_time(value: object) -> float | None:
 
 def _keep_sound(shape: Mapping[str, Any]) -> dict[str, Any]:
     """Of what the directory says of the job's shape, what is of the type that screens expect."""
+    return {key: value for key, value in shape.items() if _SOUND.get(key, _is_odd)(value)}
+
+
+def _is_odd(_: object) -> bool:
+    """No other key is kept."""
+    return False
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int) and 0 <= value < 1 << 31
+
+
+def _is_texts(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(each, str) for each in value)
+
+
+def _is_labels(value: object) -> bool:
+    return isinstance(value, dict) and all(isinstance(text, str) for text in value.values())
+
+
+def _is_steps(value: object) -> bool:
     from jobgen.model.steps import MOST_RUNS, is_step_name
 
-    sizes = ("nodes", "ranks_per_node", "gpus_per_node", "seconds")
-    numbers = (*sizes, "elements", "packed", "monitor", "chain")
-    kept: dict[str, Any] = {}
-    for key, value in shape.items():
-        if key in ("steps", "groups"):
-            names = value if isinstance(value, list) and len(value) <= MOST_RUNS else []
-            sound = bool(names) and all(is_step_name(name) for name in names)
-        elif key == "race":
-            sound = _is_race(value)
-        elif key in numbers:
-            sound = isinstance(value, int) and 0 <= value < 1 << 31
-        else:
-            sound = isinstance(value, str) and key in ("launcher", "git", "code", "inside")
-        if sound:
-            kept[key] = value
-    return kept
+    names = value if isinstance(value, list) and len(value) <= MOST_RUNS else []
+    return bool(names) and all(is_step_name(name) for name in names)
 
 
 def _is_race(value: object) -> bool:
     """Whether this is the words of the jobs of a race."""
     entries = value if isinstance(value, list) and len(value) <= MOST else []
-    words = [word for entry in entries for word in (entry if isinstance(entry, list) else [None])]
-    return bool(words) and all(isinstance(word, str) for word in words)
+    return bool(entries) and all(bool(entry) and _is_texts(entry) for entry in entries)
+
+
+def _is_indexes(value: object) -> bool:
+    """Whether this is what ``sbatch --array`` takes."""
+    try:
+        return isinstance(value, str) and bool(measure_array(value))
+    except UnitError:
+        return False
+
+
+def _is_arrays(value: object) -> bool:
+    """Whether this is the offset and the indexes of each array of a large sweep."""
+    rows = value if isinstance(value, list) else []
+    return bool(rows) and all(
+        isinstance(row, list) and len(row) == 2 and _is_number(row[0]) and _is_indexes(row[1])
+        for row in rows
+    )
+
+
+def _is_dependency(value: object) -> bool:
+    """Whether this is what stands on sbatch's command line of a job that waits for others."""
+    words = value if isinstance(value, list) and _is_texts(value) else [""]
+    return all(re.fullmatch(r"--dependency=[\w:,?+]+", word) for word in words)
+
+
+_SOUND: Mapping[str, Callable[[object], bool]] = {
+    **dict.fromkeys(("nodes", "ranks_per_node", "gpus_per_node", "seconds"), _is_number),
+    **dict.fromkeys(("elements", "packed", "monitor", "sweep", "chain"), _is_number),
+    **dict.fromkeys(("launcher", "git", "code", "origin", "inside"), _is_text),
+    **dict.fromkeys(("sets", "outputs"), _is_texts),
+    **dict.fromkeys(("steps", "groups"), _is_steps),
+    "labels": _is_labels,
+    "race": _is_race,
+    "array": _is_indexes,
+    "arrays": _is_arrays,
+    "options": _is_dependency,
+}
+"""Key → whether its value is one that jobgen writes."""
 
 
 def _job(text: str) -> JobId | None:

@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from jobgen import __version__
+from jobgen.app import image_changes
 from jobgen.app.code_changes import CodeChanges
 from jobgen.app.restoring import RestoredCode, restore_code
 from jobgen.errors import JobgenError, Missing
@@ -37,9 +38,8 @@ print(json.dumps({d.metadata["Name"]: d.version for d in distributions()}))' 2>/
     echo 'gone'
   fi
 fi
-if [ -n "$2" ]; then printf 'image %s\n' "$(stat -Lc '%s %Y' -- "$2" 2>/dev/null)"; fi
 """
-"""$1 the program's Python, $2 its image: what of them is there now."""
+"""$1 the program's Python: what of it is there now."""
 
 
 class Reproduction(NamedTuple):
@@ -49,6 +49,8 @@ class Reproduction(NamedTuple):
     ready: PreparedJob
     code: RestoredCode
     differences: tuple[str, ...]
+    own: str = ""
+    """How the folder of the job file differs, which is not used; empty if it does not."""
 
     @property
     def job_file(self) -> Path:
@@ -71,6 +73,7 @@ def prepare_reproduction(world: World, ref: str, cluster: str | None) -> Iterato
             _check_kept(record, kept)
             code = restore_code(world, transport, record, kept, Path(folder))
             there = _ask_environment(transport, kept.environment)
+            image = image_changes.find_image(transport, kept)
             stays = _compare_code(transport, record)
         assert kept.origin is not None  # noqa: S101  _check_kept has looked
         ready = _prepare(world, record, kept, code, cluster or record.profile)
@@ -78,8 +81,11 @@ def prepare_reproduction(world: World, ref: str, cluster: str | None) -> Iterato
         differences += _compare_profiles(kept.origin, ready)
         differences += _compare_scripts(world, record, ready)
         moved = ready.site.cluster != record.site.cluster
-        differences += [] if moved else _compare_environments(kept.environment, there)
-        yield Reproduction(record, ready, code, tuple(differences))
+        if not moved:
+            differences += _compare_environments(kept.environment, there)
+            differences += image_changes.compare_images(kept, image)
+        own = _describe_own_folder(record, kept.origin, ready)
+        yield Reproduction(record, ready, code, tuple(differences), own)
 
 
 def _check_kept(record: RunRecord, kept: KeptOrigin) -> None:
@@ -112,6 +118,26 @@ def _prepare(
     # secrets of the job's own folder are read there
     base = before if known else ready.base
     return ready._replace(base=base, changes=CodeChanges(patch=kept.patch, **fields))
+
+
+def _describe_own_folder(record: RunRecord, origin: RunOrigin, ready: PreparedJob) -> str:
+    """Which files of the user's own working directory are not those of the run."""
+    from filecmp import cmp
+
+    if not record.job_file or ready.manifest is None:
+        return ""
+    folder = Path(record.job_file).parent / origin.folder
+    files = [file.path for file in ready.manifest.files]
+    changed = [
+        path
+        for path in files
+        if not (folder / path).is_file()
+        or not cmp(folder / path, ready.workdir / path, shallow=False)
+    ]
+    if not changed:
+        return ""
+    more = f" and {count(len(changed) - 1, 'other file')}" if changed[1:] else ""
+    return f"{folder} is not used: {changed[0]}{more} differ{'' if more else 's'} from the run"
 
 
 # differences
@@ -171,7 +197,7 @@ def _ask_environment(
         return {}
     # a Python inside of an image is not on the host
     python = "" if environment.image else environment.executable
-    result = transport.call(build_script(_ASK, python, environment.image), deadline=120.0)
+    result = transport.call(build_script(_ASK, python), deadline=120.0)
     lines = result.out.decode("utf-8", "replace").split("\n")
     return {line.partition(" ")[0]: line.partition(" ")[2] for line in lines if line}
 
@@ -185,7 +211,6 @@ def _compare_environments(
     texts = []
     if "gone" in there:
         texts.append(f"the Python of the run is gone: {environment.executable}")
-    texts += _compare_images(environment, there) if "image" in there else []
     now = _read_packages(there.get("packages", ""))
     pairs = ((name, old, now.get(name, "")) for name, old in environment.packages.items())
     changed = [f"{name} {old} is {new}" for name, old, new in pairs if new and new != old]
@@ -193,19 +218,6 @@ def _compare_environments(
         more = f" and {len(changed) - _FEW} more" if len(changed) > _FEW else ""
         texts.append(f"packages changed: {', '.join(changed[:_FEW])}{more}")
     return texts
-
-
-def _compare_images(environment: ProgramEnvironment, there: Mapping[str, str]) -> list[str]:
-    """What is known of the image file: its size, and when it was changed."""
-    size, _, changed = there["image"].partition(" ")
-    name = environment.image
-    if not size:
-        return [f"the image {name} had {environment.image_size} bytes, and is gone"]
-    if size != str(environment.image_size):
-        return [f"the image {name} had {environment.image_size} bytes, and has {size}"]
-    if environment.image_time and changed != str(environment.image_time):
-        return [f"the image {name} was changed or replaced since; its size is the same"]
-    return []
 
 
 def _read_packages(text: str) -> dict[str, str]:

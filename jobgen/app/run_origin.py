@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import posixpath
+from collections.abc import Mapping
 from os.path import relpath
 from typing import TYPE_CHECKING
 
@@ -14,9 +15,11 @@ from jobgen.model.origin import (
     CHANGES,
     LONGEST,
     SUBMISSION,
+    ImageDigest,
     ProgramEnvironment,
     RunOrigin,
     read_environment,
+    read_image,
     read_origin,
 )
 from jobgen.named_tuple import NamedTuple
@@ -27,9 +30,9 @@ if TYPE_CHECKING:
     from jobgen.model.record import RunRecord
     from jobgen.transport import Transport
 
-_NEWEST = r"""
+_RECORDS = r"""
 cd "$1/state" 2>/dev/null || exit 0
-for path in */environment.[0-9]*; do
+for path in */environment.[0-9]* */image_digest.[0-9]*; do
   case $path in *.part) ;; *) [ ! -f "$path" ] || printf '%s\n' "$path" ;; esac
 done
 """
@@ -43,6 +46,7 @@ class KeptOrigin(NamedTuple):
     patch: bytes = b""
     digest: str = ""
     """Of the file that describes the origin."""
+    image: ImageDigest | None = None
 
 
 def describe_origin(ready: PreparedJob, changes: CodeChanges) -> RunOrigin:
@@ -89,8 +93,10 @@ def read_kept(transport: Transport, record: RunRecord, *, patch: bool = False) -
         changes = read_file(transport, posixpath.join(record.directory, CHANGES))
     if origin and compute_digest(changes) != origin.patch_digest:
         changes = b""
-    digest = compute_digest(submission)
-    return KeptOrigin(origin, _read_environment(transport, record), changes, digest)
+    digest, records = compute_digest(submission), _list_records(transport, record)
+    environment = read_environment(_read_newest(transport, record, records, "environment"))
+    image = read_image(_read_newest(transport, record, records, "image_digest"))
+    return KeptOrigin(origin, environment, changes, digest, image)
 
 
 def compute_digest(content: bytes) -> str:
@@ -98,19 +104,25 @@ def compute_digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest() if content else ""
 
 
-def _read_environment(transport: Transport, record: RunRecord) -> ProgramEnvironment | None:
-    """The environment that the newest start recorded; of an array, of one element."""
+def _list_records(transport: Transport, record: RunRecord) -> Mapping[str, int]:
+    """Path → start, of what each start recorded below ``state``."""
     from jobgen.shell import build_script
 
-    printed = transport.call(build_script(_NEWEST, record.directory)).out
+    printed = transport.call(build_script(_RECORDS, record.directory)).out
     paths = [path for path in printed.decode("utf-8", "replace").split("\n") if path]
     starts = {path: path.rpartition(".")[2] for path in paths if "\0" not in path}
-    usable = [path for path, start in starts.items() if start.isdecimal() and len(start) < 9]
+    return {p: int(start) for p, start in starts.items() if start.isdecimal() and len(start) < 9}
+
+
+def _read_newest(
+    transport: Transport, record: RunRecord, records: Mapping[str, int], name: str
+) -> str:
+    """What the newest start recorded under a name; of an array, of one element."""
+    usable = [path for path in records if posixpath.basename(path).startswith(f"{name}.")]
     if not usable:
-        return None
-    newest = max(usable, key=lambda path: int(starts[path]))
-    content = read_file(transport, f"{record.directory}/state/{newest}")
-    return read_environment(content.decode("utf-8", "replace"))
+        return ""
+    newest = max(usable, key=records.__getitem__)
+    return read_file(transport, f"{record.directory}/state/{newest}").decode("utf-8", "replace")
 
 
 def read_file(transport: Transport, path: str) -> bytes:

@@ -23,6 +23,7 @@ SETTING = frozenset(
         "doctor",
         "bench-allreduce",
         "bench-scaling",
+        "ls",
     }
 )
 """Verbs that read ``--set``; the others refuse it."""

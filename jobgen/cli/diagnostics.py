@@ -71,7 +71,7 @@ def summarize(problems: Sequence[Diagnostic], ink: Ink) -> str:
     places = {p.place for p in problems if p.place}
     files = len({place.file for place in places if place.kind == "file"})
     where = [count(files, "file")] if files else []
-    where += ["--set"] if any(place.kind == "option" for place in places) else []
+    where += sorted({place.file.split(" ")[0] for place in places if place.kind == "option"})
     known = sorted((p for p in problems if p.code != PLAIN), key=lambda p: p.severity != "error")
     more = f" More: jobgen explain {known[0].code}" if known else ""
     total = f"Found {found} in {join_words(where or ['0 files'], 'and')}."

@@ -214,10 +214,14 @@ class Scope:
         self.tree.say("J160", message, path, hint, place=place)
 
 
+_SHORTCUTS = {"race": "--race"}
+"""Keys that have an option of their own, which errors name."""
+
+
 def _set(tree: Tree, word: str) -> None:
     """One ``--set K=V``: a declared variable, else a dotted path of the spec."""
     name, equals, value = word.partition("=")
-    place = Place(f"--set {name}", kind="option")
+    place = Place(_SHORTCUTS.get(name, f"--set {name}"), kind="option")
     if not equals or not name.strip():
         tree.say(
             "J162", f"'--set {word[:60]}' has no '='", (), "write --set NAME=VALUE", place=place

@@ -60,6 +60,29 @@ class RunOrigin(NamedTuple):
         return json.dumps({"v": 1, **self._asdict()}, indent=1) + "\n"
 
 
+class ImageDigest(NamedTuple):
+    """Which image a container ran, as the first node saw it from outside."""
+
+    name: str
+    size: int = 0
+    """Bytes of an image file; 0 of another one."""
+    time: int = 0
+    """When the file was changed last."""
+    sha256: str = ""
+    """Of the whole file."""
+    ends: str = ""
+    """Of a large file: SHA-256 of its first and its last MiB."""
+    ids: tuple[str, ...] = ()
+    """What docker calls it: its digests in registries, then its ID."""
+
+    def describe(self) -> str:
+        """The digest in a few words."""
+        if self.ids:
+            return self.ids[0]
+        kind = "sha256" if self.sha256 else "sha256 of both ends"
+        return f"{self.name}, {self.size} bytes, {kind} {self.sha256 or self.ends}"
+
+
 class ProgramEnvironment(NamedTuple):
     """The environment of a program, as its job recorded it at its start."""
 
@@ -124,6 +147,29 @@ def read_environment(text: str) -> ProgramEnvironment | None:
         size if isinstance(size, int) else 0,
         _round(changed),
     )
+
+
+def read_image(text: str) -> ImageDigest | None:
+    """What ``image_digest.sh`` wrote; None if it found no image, or it is something else."""
+    rows = [line.partition(" ")[::2] for line in text.split("\n")[:_MOST]]
+    words = {key: value[:_TEXT] for key, value in rows}
+    size, time = (words.get(key, "") for key in ("size", "time"))
+    ids = [value[:_TEXT] for kind in ("digest", "id") for key, value in rows if key == kind]
+    if not words.get("image") or not (ids or size.isdecimal()):
+        return None
+    return ImageDigest(
+        words["image"],
+        _count(size),
+        _count(time),
+        words.get("sha256", ""),
+        words.get("ends", ""),
+        tuple(filter(None, ids)),
+    )
+
+
+def _count(text: str) -> int:
+    """The number; 0 for what is none."""
+    return int(text) if text.isdecimal() else 0
 
 
 def _round(value: object) -> int:

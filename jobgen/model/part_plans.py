@@ -39,6 +39,8 @@ class ContainerPlan(NamedTuple):
     """A comment above ``enter``."""
     enter: tuple[tuple[Word, ...], ...] = ()
     """What a node runs to start ``node.sh`` inside; empty where srun enters the container."""
+    record: tuple[Word, ...] = ()
+    """What the batch shell runs to record which image it is; empty if that is not known there."""
     place: Place = NOWHERE
 
 

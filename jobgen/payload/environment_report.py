@@ -35,6 +35,18 @@ def report_launcher(name: str) -> dict[str, str]:
     return {"name": name, "path": shutil.which(name) or ""}
 
 
+def report_model(name: str) -> dict[str, Any]:
+    """Where the Hugging Face cache is, and whether it has the model; rank.sh looks there, too."""
+    home = os.environ.get("HF_HOME") or str(
+        Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "huggingface")
+    )
+    caches = [os.environ.get(key) for key in ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE")]
+    cache = Path(next(filter(None, caches), str(Path(home, "hub")))).expanduser()
+    files = cache.glob(f"models--{name.replace('/', '--')}/snapshots/*/*")
+    found = Path(name).exists() or any(path.exists() for path in files)
+    return {"name": name, "cache": str(cache), "found": found}
+
+
 def report_torch() -> dict[str, Any]:
     """Releases of torch, CUDA and NCCL, and the GPUs that torch sees."""
     try:
@@ -79,6 +91,7 @@ def main() -> None:
         "executable": sys.executable,
         "host": platform.node(),
         "launcher": report_launcher(request["launcher"]) if request["launcher"] else None,
+        "model": report_model(request["model"]) if request.get("model") else None,
         "modules": {name: find_module(name) for name in request["modules"]},
         "torch": None,
     }

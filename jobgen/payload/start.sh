@@ -10,6 +10,10 @@ start() {
     shift 5
     if [ -n "$forget" ] && [ "$(cat submit/jobid 2>/dev/null)" = "$forget" ]; then
         mv -T -- submit/jobid "submit/lost.$forget"
+        if [ -e submit/arrays ]; then
+            # the scheduler lost all jobs of the run
+            rm -f -- submit/array.[0-9]* submit/arrays.done submit/arrays.failed submit/.failed submit/entry
+        fi
     fi
     # date, because a shell's own printf does not say why it cannot write
     if ! said=$({ date >submit/.room && rm -f submit/.room; } 2>&1); then
@@ -33,15 +37,16 @@ report() {
     if [ -e cancel ]; then
         emit cancel yes
     fi
+    # first, because the rest is complete where this is there
+    if [ -f "submit/rc.$1" ]; then
+        emit rc "$(cat "submit/rc.$1")"
+        emit ended "$(stat -c %Y -- "submit/rc.$1")"
+    fi
     emit_file jobid submit/jobid
     emit_file out "submit/out.$1"
     emit_file err "submit/err.$1"
     if [ -L "submit/attempt.$1" ]; then
         emit attempt "$(readlink -- "submit/attempt.$1")"
-    fi
-    if [ -f "submit/rc.$1" ]; then
-        emit rc "$(cat "submit/rc.$1")"
-        emit ended "$(stat -c %Y -- "submit/rc.$1")"
     fi
     claims
 }

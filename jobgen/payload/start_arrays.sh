@@ -16,3 +16,21 @@ start_arrays() {
     done
     emit_arrays
 }
+
+# lose_arrays DIRECTORY TOKEN WHY NUMBER=ID...: put aside the ids of arrays that the scheduler has lost, so that they are
+# missing; WHY they stay so, or nothing.
+lose_arrays() {
+    enter "$1" "$2" || return 0
+    why=$3
+    shift 3
+    for lost; do
+        array=submit/array.${lost%%=*} id=${lost#*=}
+        if [ "$(cat "$array" 2>/dev/null)" = "$id" ]; then
+            mv -T -- "$array" "submit/lost.$id"
+        fi
+    done
+    rm -f -- submit/arrays.done submit/arrays.failed
+    if [ -n "$why" ]; then
+        printf '%s\n' "$why" >submit/arrays.failed
+    fi
+}

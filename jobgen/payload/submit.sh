@@ -29,8 +29,14 @@ printf '' >>"submit/err.$attempt" || exit 1
 ln -sT "$(uname -n).$$.$(date +%s)" "submit/attempt.$attempt" 2>/dev/null || exit 0
 
 # Slurm gives the umask of sbatch to the job: what the program writes is its user's own matter.
-(umask "$own_umask" && exec "$@") </dev/null >>"submit/out.$attempt" 2>>"submit/err.$attempt"
+ask() {
+    (umask "$own_umask" && exec "$@") </dev/null >>"submit/out.$attempt" 2>>"submit/err.$attempt"
+}
+
+ask "$@"
 code=$?
+# shellcheck disable=SC1091  # of a race only
+[ ! -e submit/next_entry.sh ] || . submit/next_entry.sh
 
 # A valid id in the output wins, whatever the exit code says. It is written before the exit code:
 # who sees the code may count on the id.

@@ -8,14 +8,20 @@ cd "$(dirname "$0")/.." || exit 1
 digest=$1 comment=$2 dependency=$3
 shift 3
 
-# one process at a time; what a process of this host left behind is taken over
+# one process at a time; what a process left behind is taken over: at once on its own host, elsewhere when the lock was
+# not renewed for so long. A job that two submit runs once.
 if ! ln -sT "$(uname -n) $$" submit/arrays.lock 2>/dev/null; then
     holder=$(readlink submit/arrays.lock)
-    [ "${holder% *}" = "$(uname -n)" ] || exit 0
-    ! kill -0 "${holder##* }" 2>/dev/null || exit 0
+    if [ "${holder% *}" = "$(uname -n)" ]; then
+        ! kill -0 "${holder##* }" 2>/dev/null || exit 0
+    else
+        [ -n "$(find submit/arrays.lock -mmin +10)" ] || exit 0
+    fi
     ln -sfT "$(uname -n) $$" submit/arrays.lock
 fi
 trap 'rm -f submit/arrays.lock' EXIT
+# shellcheck disable=SC1091
+. submit/refusals.sh
 
 # take ID: write down the id of this array
 take() {
@@ -39,6 +45,7 @@ submit_job() {
         [ ! -e cancel ] || return 1
         [ "$tries" = 0 ] || sleep "$((tries * 5))"
         tries=$((tries + 1))
+        touch -h -c submit/arrays.lock
         if [ -e "submit/array-out.$number" ]; then
             find_taken || continue
             if [ -n "$id" ]; then
@@ -48,13 +55,13 @@ submit_job() {
         fi
         : >>"submit/array-out.$number" || return 1
         "$@" </dev/null >"submit/array-out.$number" 2>"submit/array-err.$number"
+        code=$?
         id=$(sed -n 's/^\([0-9][0-9]*\)\(;.*\)\{0,1\}$/\1/p' "submit/array-out.$number" | tail -n 1)
         if [ -n "$id" ]; then
             take "$id"
             return
         fi
-        # an answer that no other attempt changes
-        ! grep -q -i -F -f submit/refusals "submit/array-err.$number" 2>/dev/null || return 1
+        ! is_refused "$code" "submit/array-err.$number" || return 1
     done
     return 1
 }
@@ -112,6 +119,10 @@ submit_next() {
 number=0
 first=$(cut -d';' -f1 submit/jobid) || exit 1
 before=$first
+# of a race, the entry that stands in for a refused first one has its job
+if [ -s submit/entry ]; then
+    printf '%s\n' "$before" >"submit/array.$(cat submit/entry)"
+fi
 while read -r offset indexes <&3; do
     number=$((number + 1))
     if [ "$offset" = race ]; then

@@ -142,6 +142,7 @@ def list_values(plan: Plan, *, standalone: bool) -> dict[str, object]:
         "login": Raw(container.login),
         "why_enter": format_comment(container.why),
         "enter": format_command(container.enter),
+        "record_image": format_command((container.record,)),
     }
 
 

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 
 from jobgen.errors import Place
 from jobgen.launch import expand_args
+from jobgen.model.bundle import BundleFile
 from jobgen.model.container import BY_SRUN
 from jobgen.model.decision import SelfEvident, Setting
 from jobgen.model.part_plans import ContainerPlan, Mount
 from jobgen.model.plan import Part, Shape, Step
+from jobgen.payload import text
 from jobgen.resolve import registry_login
 from jobgen.resolve.docker import Devices, list_devices
 from jobgen.resolve.inputs import Inputs
@@ -31,6 +33,7 @@ from jobgen.shell import Raw, Word, quote_expandable
 if TYPE_CHECKING:
     from jobgen.model.container import Container
 
+IMAGE_DIGEST = "image_digest.sh"
 _AGAIN = "Set again inside, because the image's own variables would win."
 _WHY = {"apptainer": _AGAIN, "shifter": _AGAIN}
 _LOG_OUT = "unset APPTAINER_DOCKER_USERNAME APPTAINER_DOCKER_PASSWORD"
@@ -85,8 +88,23 @@ def plan_container(
         login=login,
         why=_WHY.get(asked.runtime, ""),
         enter=_ENTER[asked.runtime](look, asked.replace(mounts=mounts), shape, env),
+        record=_record_image(asked, name),
         place=place,
     )
+
+
+def _record_image(asked: Container, name: str) -> tuple[Word, ...]:
+    """The helper that records the image: docker's, or that of a file."""
+    if not _has_digest(asked):
+        return ()
+    script = Raw(f'"$JOBGEN_BUNDLE_DIR/{IMAGE_DIGEST}"')
+    record = Raw('"$JOBGEN_STATE_DIR/image_digest.$JOBGEN_RESTART"')
+    return ("sh", script, asked.runtime, Raw(quote_expandable(name)), record)
+
+
+def _has_digest(asked: Container) -> bool:
+    """Whether the first node can tell, outside the container, which image this is."""
+    return asked.runtime == "docker" or (asked.runtime != "shifter" and is_file(asked.image))
 
 
 def list_srun_options(look: Inputs, names: Iterable[str], needed: Sequence[Mount] = ()) -> Lines:
@@ -111,13 +129,16 @@ def list_srun_options(look: Inputs, names: Iterable[str], needed: Sequence[Mount
 def describe_environment(
     look: Inputs, shape: Shape, env: Mapping[str, Setting], needed: Sequence[Mount] = ()
 ) -> tuple[Part, tuple[Step, ...]]:
-    """What a container has that srun enters by a file: this file, and its environment as text."""
+    """What a container has beside it: what records its image; where srun enters it by a file, this
+    file, and its environment as text."""
     asked, place = find_container(look)
+    digest = BundleFile(IMAGE_DIGEST, text(IMAGE_DIGEST).encode())
+    files = (digest,) if asked is not None and _has_digest(asked) else ()
     if asked is None or asked.runtime != "edf":
-        return Part("container"), ()
+        return Part("container", files=files), ()
     file = write_edf(asked, format_image(asked.image, "edf"), _mounts(asked, needed))
     kept = decide_precedence(shape, {n: s for n, s in env.items() if n not in _OF_THE_IMAGE})
-    return Part("container", files=(file,)), (hand_over(kept.names, place),)
+    return Part("container", files=(file, *files)), (hand_over(kept.names, place),)
 
 
 def name_entry(inside: ContainerPlan | None) -> tuple[Word, ...]:

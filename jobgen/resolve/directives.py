@@ -89,6 +89,8 @@ def _tasks(look: Inputs, shape: Shape) -> dict[str, Setting]:
         why = "keep the job running when a node is lost"
         return found | {"no-kill": Setting("", why, by_job("nodes"))}
     tasks = "one task per rank" if shape.tasks_per_node > 1 else "one task per node"
+    if is_packed(look):
+        tasks = "the tasks of the workers of a node"
     found["ntasks-per-node"] = Setting(str(shape.tasks_per_node), tasks, cite_rule("launcher"))
     return found
 

@@ -48,6 +48,13 @@ def decide_packing(look: Inputs, gpus: int, units: int, sized: Sized) -> Packing
     return made
 
 
+def describe_element(look: Inputs, gpus: int, ranks: int, sized: Sized) -> None:
+    """The ranks of an element, in the place of those of a node."""
+    sized.decisions.pop("ranks_per_node", None)
+    why = "one rank per GPU" if gpus and gpus == ranks else "its share of the node's ranks"
+    sized.decide("ranks_per_element", ranks, why, look.cite_job("sweep", "pack"))
+
+
 def _list_divisors(number: int) -> list[str]:
     return [str(each) for each in range(1, number + 1) if number % each == 0]
 

@@ -12,7 +12,7 @@ from jobgen.resolve import allocation
 from jobgen.resolve.cpus import NodeTasks, decide_cpus
 from jobgen.resolve.gpu_sharing import check_sharing, count_ranks
 from jobgen.resolve.inputs import Inputs
-from jobgen.resolve.packing import decide_packing, is_packed
+from jobgen.resolve.packing import decide_packing, describe_element, is_packed
 from jobgen.resolve.program import Program
 from jobgen.wording import join_words
 
@@ -39,6 +39,7 @@ def decide_shape(look: Inputs, program: Program, sized: Sized) -> tuple[Shape, S
     if packing is not None:
         nodes, ranks = 1, ranks // packing.workers
         gpus //= packing.workers
+        describe_element(look, gpus, ranks, sized)
     launcher = _launcher(look, program, ranks * nodes, sized)
     facts = LAUNCHERS[launcher.value]
     if facts.task == "command" and ranks > 1:
@@ -80,7 +81,10 @@ def _elements(look: Inputs, sized: Sized) -> int | None:
     if is_packed(look) and look.job.min_nodes:
         message = "a packed sweep needs a fixed number of nodes"
         sized.problems.append(look.diagnose_job("J297", message, "nodes", hint="set nodes: N"))
-    sized.decide("array", array.describe(), "each element runs the job once", indexes.place)
+    key, why = "array", "each element runs the job once"
+    if is_packed(look):
+        key, why = "elements", "each runs once, on one of the workers"
+    sized.decide(key, array.describe(), why, indexes.place)
     if look.local:
         key = "array" if look.job.sweep is None else "sweep"
         message = f"{key}: the local cluster runs one job per submit, no array and no sweep"

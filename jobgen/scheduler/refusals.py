@@ -45,32 +45,37 @@ CONTROLLER = (
     "Unable to satisfy cpu bind request",
 )
 
-_CONTROLLER = re.compile(
-    r"(?:Batch job submission failed|allocation failure): *(?:"
-    + "|".join(re.escape(words) for words in CONTROLLER)
-    + ")",
-    re.IGNORECASE,
-)
 
-# Said by sbatch itself, or by the shell, before anything was sent.
-_BEFORE = re.compile(
-    r"sbatch: (?:"
-    r"unrecognized option|invalid option|option '[^']*' (?:requires|doesn't allow|is ambiguous)"
-    r"|fatal: .*: line \d+: Unmatched"
-    r"|error: (?:Unable to open file|Batch script (?:is empty|contains)|This does not look like"
-    r"|Invalid directive found|Invalid (?:--|numeric value)|Invalid [a-z-]* specification"
-    r"|\"[^\"]*\" is not a valid|Could not open user environment file|Unable to resolve"
-    r"|Script arguments not permitted|Invalid generic resource"
-    r"|'[^']*' can't be reached now|[^\n]*: not a folder that only you may change)"
-    r"|(?:fatal|error): Could not establish a configuration source"
-    r"|fatal: Unable to process configuration file)"
+def _escape(words: str) -> str:
+    """The words as an extended regular expression, of Python's and of grep's."""
+    return re.sub(r"[()]", r"\\\g<0>", words)
+
+
+# Patterns of ``re`` and of ``grep -E -i`` alike: the scripts in run directories use them too.
+PATTERNS = (
+    "(Batch job submission failed|allocation failure): *("
+    + "|".join(map(_escape, CONTROLLER))
+    + ")",
+    # Said by sbatch itself, or by the shell, before anything was sent.
+    "sbatch: (unrecognized option|invalid option)",
+    "sbatch: option '[^']*' (requires|doesn't allow|is ambiguous)",
+    "sbatch: fatal: .*: line [0-9]+: Unmatched",
+    "sbatch: error: (Unable to open file|Batch script (is empty|contains)|This does not look like)",
+    "sbatch: error: (Invalid directive found|Invalid (--|numeric value))",
+    "sbatch: error: Invalid [a-z-]* specification",
+    'sbatch: error: ("[^"]*" is not a valid|Could not open user environment file)',
+    "sbatch: error: (Unable to resolve|Script arguments not permitted|Invalid generic resource)",
+    "sbatch: error: ('[^']*' can't be reached now|.*: not a folder that only you may change)",
+    "sbatch: (fatal|error): Could not establish a configuration source",
+    "sbatch: fatal: Unable to process configuration file",
 )
+_DEFINITE = re.compile("|".join(PATTERNS), re.IGNORECASE)
 _NO_PROGRAM = re.compile(r"(?:not found|No such file or directory|Permission denied)\s*$", re.M)
 
 # A plug-in of the site says no with words of its own and then this, Slurm's error -1. The
 # same number could come out of a broken answer, so one line of the plug-in's own must be there
-# and none that speaks of the wire.
-_PLUGIN = re.compile(r"Batch job submission failed: Unspecified error")
+# and none that speaks of the wire. payload/refusals.sh has the same words.
+_PLUGIN = "Batch job submission failed: Unspecified error"
 _WIRE = re.compile(
     r"socket|connect|transport|timed out|communication|message|zero bytes|reset by peer|contact"
     r"|authentication|credential",
@@ -84,11 +89,9 @@ def is_definite(code: int, error: str) -> bool:
         return False
     if code in (126, 127):
         return bool(_NO_PROGRAM.search(error))
-    if _CONTROLLER.search(error) or _BEFORE.search(error):
-        return True
-    return bool(_PLUGIN.search(error)) and _said_why(error)
+    return bool(_DEFINITE.search(error)) or (_PLUGIN in error and _said_why(error))
 
 
 def _said_why(error: str) -> bool:
-    lines = [line for line in split_lines(error) if line.strip() and not _PLUGIN.search(line)]
+    lines = [line for line in split_lines(error) if line.strip() and _PLUGIN not in line]
     return bool(lines) and not _WIRE.search("\n".join(lines))

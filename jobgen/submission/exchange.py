@@ -76,6 +76,7 @@ def make_record(
         "sweep": bool(plan.elements),
         "race": [list(words) for words in plan.race],
         "chain": plan.stop and plan.stop.chain,
+        "options": list(plan.submit_options),
         "monitor": plan.monitor and plan.monitor.every,
         "code": plan.code_folder,
         "inside": site.inside,

@@ -12,7 +12,7 @@ from jobgen.model.observation import format_mark
 from jobgen.model.record import JobId
 from jobgen.model.sweep_arrays import SweepArray
 from jobgen.payload import text
-from jobgen.scheduler.refusals import CONTROLLER
+from jobgen.scheduler.refusals import PATTERNS
 from jobgen.shell import Command, Raw, Word, join, list_names, quote_expandable
 
 PATIENCE = 20
@@ -26,21 +26,30 @@ def list_files(arrays: Sequence[SweepArray] = ()) -> Mapping[str, str]:
     names = ("submit.sh", "environment.sh", "program_environment.py")
     files = {f"submit/{name}": text(name) for name in names}
     if len(arrays) > 1:
-        files["submit/submit_arrays.sh"] = text("submit_arrays.sh")
+        files |= _list_array_files()
         rows = (f"{array.offset} {array.indexes}\n" for array in arrays[1:])
         files["submit/arrays"] = "".join(rows)
     return files
+
+
+def _list_array_files() -> dict[str, str]:
+    """What submits the jobs of a run after its first one."""
+    names = ("submit_arrays.sh", "refusals.sh")
+    return {
+        **{f"submit/{name}": text(name) for name in names},
+        "submit/refusals": "".join(f"{pattern}\n" for pattern in PATTERNS),
+    }
 
 
 def list_race_files(race: Sequence[Sequence[str]], token: str) -> Mapping[str, str]:
     """What lies in the run directory of a race: path → text."""
     if not race:
         return {}
-    files = {f"submit/{name}": text(name) for name in ("submit_arrays.sh", "withdraw.sh")}
+    helpers = ("next_entry.sh", "withdraw.sh")
+    files = {**_list_array_files(), **{f"submit/{name}": text(name) for name in helpers}}
     files["submit/race"] = f"{format_mark(token)}\n"
     files["submit/arrays"] = "race\n" * (len(race) - 1)
-    files["submit/refusals"] = "".join(f"{words}\n" for words in CONTROLLER)
-    for number, words in enumerate(race[1:], start=1):
+    for number, words in enumerate(race):
         files[f"submit/race.{number}"] = "".join(f"{word}\n" for word in words)
     return files
 
@@ -49,11 +58,7 @@ def list_chain_files(length: int) -> Mapping[str, str]:
     """What lies in the run directory of a chain of so many jobs: path → text."""
     if not length:
         return {}
-    return {
-        "submit/submit_arrays.sh": text("submit_arrays.sh"),
-        "submit/arrays": "chain\n" * (length - 1),
-        "submit/refusals": "".join(f"{words}\n" for words in CONTROLLER),
-    }
+    return {**_list_array_files(), "submit/arrays": "chain\n" * (length - 1)}
 
 
 def list_step_files() -> Mapping[str, str]:
@@ -94,6 +99,12 @@ def start_arrays(directory: str, token: str, words: Sequence[Word]) -> str:
     """Submit the other arrays of a large sweep, and tell which were taken."""
     call = ["start_arrays", directory, token, str(PATIENCE), *words]
     return _script(["start_arrays.sh"], f"clean_environment\n{join(call)}")
+
+
+def lose_arrays(directory: str, token: str, failure: str, arrays: Sequence[str]) -> str:
+    """Put aside arrays, ``NUMBER=ID`` each, that the scheduler has lost."""
+    call = ["lose_arrays", directory, token, failure, *arrays]
+    return _script(["start_arrays.sh"], join(call))
 
 
 def resolve(directory: str, token: str, attempt: int, questions: Mapping[str, Command]) -> str:

@@ -64,6 +64,28 @@ def test_one_directory_is_taken_up_alone(world: World, forgetful: World, job: Jo
         recover(forgetful, "here", [f"{first.directory[:-8]}aaaaaaaa"])
 
 
+def test_a_run_keeps_its_labels_and_set_values(world: World, forgetful: World, job: Job) -> None:
+    path = job("exit 0", "labels: {team: a}")
+    record = submit(world, prepare(world, path, "here", ["time=2m"]))
+    jobs.wait(world, [record.alias])
+    (known,) = recover(forgetful, "here").records
+    left_out = {"file", "profile", "expected"}
+    assert known.shape == {k: v for k, v in record.shape.items() if k not in left_out}
+
+
+ODD = {"arrays": [[0, "x"]], "array": "9-1", "options": ["--wrap=rm"], "race": [[]], "labels": [1]}
+
+
+def test_what_jobgen_never_writes_is_not_kept(world: World, forgetful: World, job: Job) -> None:
+    record = run(world, job("exit 0"))
+    jobs.wait(world, [record.alias])
+    file = Path(record.directory) / "run.json"
+    about = json.loads(file.read_text())
+    file.write_text(json.dumps({**about, "shape": {**about["shape"], **ODD, "other": 1}}))
+    (known,) = recover(forgetful, "here").records
+    assert not {*ODD, "other"} & {*known.shape}
+
+
 def test_an_alias_that_is_taken_is_not_given_twice(
     world: World, forgetful: World, job: Job
 ) -> None:

@@ -83,6 +83,9 @@ def test_the_run_directory_is_the_truth_for_code(
     shutil.rmtree(world.cwd / ".git")
     with prepare_reproduction(world, first.alias, None) as found:
         assert (found.differences, found.code.source) == ((), "the run directory on here")
+        assert found.own == (
+            f"{source} is not used: job.yaml and 2 other files differ from the run"
+        )
         assert found.ready.bundle.digest == first.digest
     second, _ = reproduce(world, first)
     assert read_output(second) == read_output(first)

@@ -325,6 +325,14 @@ def test_a_problem_of_set_is_not_counted_as_a_file(jobgen: Jobgen, job: Path) ->
     assert "Found 2 errors in --set." in said.err
 
 
+def test_a_problem_of_race_names_that_option(jobgen: Jobgen, job: Path) -> None:
+    said = jobgen("plan", *ON, "--race", "partitn=a,b")
+    assert said.code == 3
+    assert "--race: error[J298]" in said.err
+    assert "Found 1 error in --race." in said.err
+    assert "--set" not in said.err
+
+
 def test_lint_warns_of_a_secret_that_is_not_set_where_no_cluster_is_named(
     jobgen: Jobgen, job: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

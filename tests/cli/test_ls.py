@@ -10,6 +10,7 @@ import pytest
 
 from jobgen.app.array_elements import ElementRow
 from jobgen.app.jobs import CROWDED, list_runs
+from jobgen.app.run_filter import RunFilter
 from jobgen.app.world import World
 from jobgen.cli.output import Ink
 from jobgen.cli.screens.job_table import draw_jobs, draw_listed
@@ -52,6 +53,40 @@ def test_a_state_is_looked_for_among_all_runs(jobgen: Jobgen) -> None:
     for words in (["failed"], ["FAILED", "-n", "3"]):
         listed = json.loads(jobgen("ls", "--json", "--state", *words).out)["data"]
         assert [job["id"] for job in listed] == ["bad-1"]
+
+
+def test_runs_are_found_by_their_set_values(jobgen: Jobgen) -> None:
+    keep(
+        run(0, name="small", shape={"sets": ["LR=0.001", "time=2h"]}),
+        run(1, name="large", shape={"sets": ["LR=1e-2"]}),
+        *(run(n) for n in range(2, 30)),
+    )
+    for words, names in (
+        (["LR=1e-3"], ["small-1"]),
+        (["LR"], ["large-1", "small-1"]),
+        (["LR=1e-3", "--set", "time=2h"], ["small-1"]),
+        (["LR=1e-3", "--set", "time=3h"], []),
+        (["SEED=1"], []),
+    ):
+        listed = json.loads(jobgen("ls", "--cached", "--json", "--set", *words).out)["data"]
+        assert [job["id"] for job in listed] == names
+    assert "--set: LR=0.001, time=2h" in jobgen("show", "small-1", "--cached").out
+
+
+def test_files_that_prune_removed_are_not_shown(jobgen: Jobgen) -> None:
+    kept = record(0, name="old", state=JobState.COMPLETED, ended=True, directory="/runs/old")
+    keep(kept)
+
+    def list_files() -> list[str]:
+        return list(json.loads(jobgen("show", "old", "--cached", "--json").out)["data"]["files"])
+
+    ledger = World.here().ledger
+    assert list_files() == ["bundle/job.sbatch", "src", "logs", "bundle/plan.json"]
+    ledger.note(kept.token, "pruned", "", {"parts": ["sources", "logs"]})
+    assert list_files() == ["bundle/job.sbatch", "src", "bundle/plan.json"], "outputs are in src"
+    ledger.note(kept.token, "pruned", "", {"parts": ["outputs", "scripts"]})
+    assert list_files() == []
+    assert "Files in" not in jobgen("show", "old", "--cached").out
 
 
 def test_an_unknown_state_is_refused_with_those_that_there_are(jobgen: Jobgen) -> None:
@@ -115,7 +150,7 @@ def test_a_cluster_on_which_runs_hold_much_is_named_with_what_frees_it(jobgen: J
     drawn = draw_listed(list_runs(world, cached=True), NOW, Ink(), clipped=True)
     assert drawn.splitlines()[-1] == "2 runs hold 21 GiB or more on a100: jobgen prune -c a100"
     assert "prune" not in jobgen("ls", "--cached").out, "in a pipe there are jobs alone"
-    assert not list_runs(world, cached=True, cluster="h100").crowded
+    assert not list_runs(world, cached=True, wanted=RunFilter("h100")).crowded
 
 
 def test_uploads_count_until_prune_has_measured_and_removed_them(

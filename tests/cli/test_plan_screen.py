@@ -246,6 +246,11 @@ def test_a_packed_sweep_shows_workers_rounds_and_the_time_of_an_element(
     assert f"{workers}fits in 4h 0m if an element takes up to 18m 27s" in text
     assert "Sweep 0 LR=" in text
     assert "196 more (-v)" in text
+    assert "Launch plain, 1 rank per element, 32 CPUs per rank (32 per element)" in text
+    decided = " ".join(jobgen(*ON, "--section", "decisions").out.split())
+    assert "ranks_per_element 1" in decided
+    assert "ranks_per_node" not in decided
+    assert "elements 200 elements each runs once, on one of the workers" in decided
     once = " ".join(jobgen(*ON, "--set", "sweep.random.samples=16").out.split())
     assert "1 round: each element may take 4h 0m" in once
     resources = json.loads(jobgen(*ON, "--json").out)["data"]["resources"]

@@ -204,6 +204,31 @@ class Cluster(Hosts):
         self.signal("login", "slurmctld", signal.SIGKILL)
         until(lambda: not self.processes("login", "slurmctld"), "slurmctld to be gone")
 
+    def read_saved_jobs(self) -> bytes | None:
+        """The jobs as slurmctld saved them last; None if it has not yet."""
+        path = self._saved_jobs
+        return path.read_bytes() if path.exists() else None
+
+    def save_jobs(self) -> bytes:
+        """The jobs as slurmctld saves them next."""
+        now = time.time()
+        path = self._saved_jobs
+        until(lambda: path.exists() and path.stat().st_mtime > now, "slurmctld's save")
+        return path.read_bytes()
+
+    def lose_jobs(self, saved: bytes | None) -> None:
+        """Crash slurmctld and start it with an earlier state: later jobs are lost."""
+        self.crash_controller()
+        for path in self._saved_jobs.parent.glob("job_state*"):
+            path.unlink()
+        if saved is not None:
+            self._saved_jobs.write_bytes(saved)
+        self.restart_controller()
+
+    @property
+    def _saved_jobs(self) -> Path:
+        return self.layout.state / "ctld" / "job_state"
+
     def restart_controller(self) -> None:
         install.start_controller(self)
         until(lambda: "UP" in self.slurm("scontrol", "ping", check=False), "slurmctld")

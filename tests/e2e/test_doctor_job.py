@@ -40,6 +40,23 @@ def test_a_module_that_no_node_has(cluster: Cluster, tmp_path: Path) -> None:
         assert "no_such_module_here (train.py:1)" in modules["found"]
 
 
+def test_a_model_is_looked_for_where_the_nodes_have_no_internet(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    name = "meta-llama/Llama-3.1-8B"
+    cache = cluster.scratch / "doctor cache"
+    keys = {"train": {"model": name, "strategy": "ddp"}, "env": {"HF_HOME": str(cache)}}
+    job = digits(tmp_path, **keys)
+    model = examine(cluster, job, 0, "--on-login")["model"]
+    assert (model["status"], model["code"]) == ("warning", "J439")
+    assert f"{name} is not in the Hugging Face cache {cache}/hub" in model["found"]
+    snapshot = cache / "hub" / "models--meta-llama--Llama-3.1-8B" / "snapshots" / "1"
+    snapshot.mkdir(parents=True)
+    (snapshot / "config.json").touch()
+    for words in ((), ("--on-login",)):
+        assert examine(cluster, job, 0, *words)["model"]["status"] == "ok"
+
+
 def test_a_setup_that_fails_on_the_node(cluster: Cluster, tmp_path: Path) -> None:
     job = digits(tmp_path, setup="echo module: command not found >&2; exit 4")
     setup = examine(cluster, job, 1)["setup"]

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
+import subprocess
+import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.cluster import Cluster, Options
+from tests.cluster.client import JOBGEN
+from tests.cluster.hosts import Done
 from tests.e2e.runs import Run, answer, submit, write
-from tests.waiting import until
+from tests.waiting import HANG, until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(900)]
 
 PROGRAM = """\
 import os, sys, time
 from pathlib import Path
+from typing import Any
 index, seed = os.environ["SLURM_ARRAY_TASK_ID"], int(os.environ["SEED"])
 print(index, seed, os.environ["JOBGEN_CHECKPOINT_DIR"].rpartition("/")[2], flush=True)
 end = Path(os.environ["JOBGEN_RUN_DIR"]) / f"end.{index}"
@@ -34,6 +43,10 @@ def small_arrays() -> Iterator[Cluster]:
 
 
 def start_sweep(cluster: Cluster, folder: Path, **keys: object) -> Run:
+    return submit(cluster, make_sweep(folder, **keys))
+
+
+def make_sweep(folder: Path, **keys: object) -> Path:
     folder.mkdir()
     (folder / "train.py").write_text(PROGRAM)
     job = {
@@ -47,7 +60,7 @@ def start_sweep(cluster: Cluster, folder: Path, **keys: object) -> Run:
         "sweep": {"list": [{"SEED": 100 + i} for i in range(13)]},
         **keys,
     }
-    return submit(cluster, write(folder, job))
+    return write(folder, job)
 
 
 def read_own(run: Run) -> dict[int, str]:
@@ -118,6 +131,74 @@ def test_arrays_that_a_cut_submit_left_are_submitted_by_the_next_command(
     assert {path.read_text().strip() for path in taken} == ids
     answer(run.jobgen("cancel", "--json"))
     assert run.show()["elements"] == {"CANCELLED": 13}
+
+
+def start_halved(cluster: Cluster, folder: Path, begin: str) -> Path:
+    """Submit the first array of a sweep; its client is gone, and who was to submit the others."""
+    job = make_sweep(folder, name=folder.name, slurm={"begin": begin})
+    profile = str(cluster.profile())
+    words = cluster.client.words([*JOBGEN, "submit", str(job), "-c", profile])
+    client = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    pattern = f"{folder.name}-????????/submit/submit.sh"
+    until(lambda: list(cluster.scratch.glob(pattern)), "the run directory", pause=0.002)
+    (script,) = cluster.scratch.glob(pattern)
+    # a process of another host
+    lock = script.parent / "arrays.lock"
+    lock.symlink_to("elsewhere 1")
+    os.lchown(lock, script.stat().st_uid, script.stat().st_gid)
+    until((script.parent / "jobid").exists, "the first array")
+    client.send_signal(signal.SIGKILL)
+    client.communicate(timeout=HANG)
+    os.utime(lock, (time.time() - 1000,) * 2, follow_symlinks=False)
+    return script.parents[1]
+
+
+def list_arrays(cluster: Cluster, name: str) -> list[str]:
+    """The array of each element of a run that waits or runs."""
+    words = ("squeue", "-h", "-r", "-n", name, "-t", "PD,R,CF,CG", "-o", "%F")
+    return cluster.slurm(*words).split()
+
+
+def test_a_sweep_whose_client_died_in_the_middle_is_recovered_whole(
+    small_arrays: Cluster, tmp_path: Path
+) -> None:
+    directory = start_halved(small_arrays, tmp_path / "halved", "now+1hour")
+    assert len(list_arrays(small_arrays, "halved")) == 6
+    state = {"XDG_STATE_HOME": str(small_arrays.client.home / "recovered")}
+
+    def jobgen(*words: str) -> Done:
+        return small_arrays.client.jobgen(*words, env=state)
+
+    def show(run: str) -> Any:
+        return answer(jobgen("show", run, "--json"))["job"]["elements"]
+
+    words = ("-c", str(small_arrays.profile()), str(directory))
+    (run,) = [each["id"] for each in answer(jobgen("recover", *words, "--json"))["recovered"]]
+    until(lambda: show(run) == {"PENDING": 13}, lambda: str(show(run)))
+    assert sorted(Counter(list_arrays(small_arrays, "halved")).values()) == [1, 6, 6]
+    assert show(f"{run}[12]") == {"PENDING": 1}
+    assert jobgen("cancel", run).returncode == 0
+    assert not list_arrays(small_arrays, "halved")
+
+
+@pytest.mark.parametrize("kept", [pytest.param(0, marks=pytest.mark.exhaustive), 6])
+def test_arrays_that_a_crash_of_the_controller_lost_are_submitted_again(
+    small_arrays: Cluster, tmp_path: Path, kept: int
+) -> None:
+    cluster, name = small_arrays, f"kept{kept}"
+    before = cluster.read_saved_jobs()
+    directory = start_halved(cluster, tmp_path / name, "now+12")
+    before = cluster.save_jobs() if kept else before
+    shown = answer(cluster.client.jobgen("show", "@last", "--json"))["job"]
+    run = Run(cluster, shown["id"], shown["slurm_id"], directory, shown["token"])
+    until(lambda: run.show() and len(list_arrays(cluster, name)) == 13, run.story)
+    cluster.lose_jobs(before)
+    assert len(list_arrays(cluster, name)) == kept
+    (directory / "end.8").touch()
+    until(lambda: run.show() and len(list_arrays(cluster, name)) == 13, run.story)
+    assert run.wait() == 1
+    assert run.show()["elements"] == {"COMPLETED": 11, "FAILED": 2}
+    assert read_own(run) == {i: f"{i} {100 + i} {i}\n" for i in range(13)}
 
 
 def _read_words(run: Run) -> list[str]:

@@ -161,6 +161,52 @@ def test_cancel_withdraws_all_and_a_refused_entry_is_named(course: Cluster, tmp_
     assert not trial.list_executed()
 
 
+def test_the_next_entry_stands_in_for_a_first_one_that_is_refused(
+    course: Cluster, tmp_path: Path
+) -> None:
+    trial = Trial(course, tmp_path / "job", "stand-in", begin="now+3")
+    trial.words[-1] = "partition=none,gpu,short"
+    done = course.client.jobgen(*trial.words[1:])
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("is not queued") == 1
+    assert "warning: partition=none is not queued: " in done.stderr
+    first, *others = trial.find().show()["race"]
+    assert first["slurm_id"] is None
+    assert "Invalid partition name" in first["failure"]
+    assert {each["slurm_id"] for each in others} == set(trial.list_live())
+    assert len(others) == 2
+    trial.judge()
+
+
+def test_a_race_that_nobody_takes_is_one_error_with_each_reason(
+    course: Cluster, tmp_path: Path
+) -> None:
+    trial = Trial(course, tmp_path / "job", "nobody")
+    trial.words[-1:] = ["partition=none", "--race", "partition=gpu,reservation=none"]
+    done = course.client.jobgen(*trial.words[1:])
+    assert done.returncode == 5, done.stderr
+    assert done.stderr.count("rejected nobody") == 1
+    assert "partition=none: sbatch: error: " in done.stderr
+    assert "partition=gpu,reservation=none: sbatch: error: " in done.stderr
+    assert not trial.directory
+
+
+def test_all_entries_of_a_race_that_a_crash_lost_are_submitted_again(
+    course: Cluster, tmp_path: Path
+) -> None:
+    trial = Trial(course, tmp_path / "job", "forgotten", begin="now+20")
+    before = course.read_saved_jobs()
+    trial.submit()
+    run = trial.find()
+    assert len(trial.list_live()) == 3
+    course.lose_jobs(before)
+    assert not trial.list_live()
+    until(lambda: {e["slurm_id"] for e in run.show()["race"]} == set(trial.list_live()), run.story)
+    assert len(trial.list_live()) == 3
+    assert run.show()["state"] == "PENDING"
+    trial.judge()
+
+
 def kill_client(trial: Trial, dice: random.Random) -> float:
     """The client dies, at any moment of its submit."""
     client = trial.start_client()

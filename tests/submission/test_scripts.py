@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import secrets
 import shutil
@@ -15,11 +16,14 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from jobgen.model.record import JobId
+from jobgen.model.sweep_arrays import SweepArray
 from jobgen.scheduler import Attempt
+from jobgen.scheduler.refusals import is_definite
 from jobgen.scheduler.slurm import SlurmScheduler
 from jobgen.shell import Command
 from jobgen.submission import scripts
@@ -32,6 +36,7 @@ TOKEN = "".join(secrets.choice("abcdefghijklmnopqrstuvwxyz") for _ in range(26))
 """This process's own: what still runs is looked for in all of the machine, other workers too."""
 OTHER = "zyxwvutsrqponmlkjihgfedcba"
 FOLDER = "demo-abcdefgh"
+FACTS = Path(__file__).parents[1] / "facts" / "slurm"
 FILES = {
     "TOKEN": TOKEN.encode() + b"\n",
     "bundle/job.sbatch": b"#!/bin/bash\n",
@@ -369,6 +374,97 @@ def test_an_sbatch_that_still_runs_is_seen_even_without_its_parent(run: Path) ->
         parent.wait()
     until(lambda: resolve(run)["alive"] == "no")
     assert "rc" not in resolve(run)
+
+
+# the further jobs of a run
+
+
+SAID = [json.loads(path.read_text()) for path in FACTS.glob("*.json")]
+REFUSALS = [fact for fact in SAID if fact["method"] == "is_refusal"]
+
+
+@pytest.mark.parametrize("fact", REFUSALS, ids=lambda fact: fact["title"])
+def test_a_script_takes_the_same_answers_for_refusals(run: Path, fact: Mapping[str, Any]) -> None:
+    race = scripts.list_race_files([["--qos=a"], ["--qos=b"]], TOKEN)
+    (run / "submit" / "refusals").write_text(race["submit/refusals"])
+    (run / "submit" / "refusals.sh").write_text(race["submit/refusals.sh"])
+    (run / "said").write_text(fact["err"])
+    program = f". submit/refusals.sh; is_refused {fact['code']} said"
+    done = subprocess.run(["sh", "-c", program], cwd=run, check=False)
+    assert (done.returncode == 0) is is_definite(fact["code"], fact["err"])
+
+
+REFUSED = "sbatch: error: Batch job submission failed: Invalid qos specification"
+SBATCH = f"""\
+#!/bin/sh
+echo "$@" >>calls
+case "$*" in
+*--qos=good*) echo 42 ;;
+*--qos=odd*) echo 'sbatch: error: Unexpected message received' >&2; exit 1 ;;
+*) echo '{REFUSED}' >&2; exit 1 ;;
+esac
+"""
+
+
+def race(run: Path, *entries: str) -> dict[str, str]:
+    """Submit a race of entries to an sbatch of this folder."""
+    words = [[f"--qos={name}"] for name in entries]
+    for path, text in scripts.list_race_files(words, TOKEN).items():
+        (run / path).write_text(text)
+    (run / "sbatch").write_text(SBATCH)
+    command = Command.of("sh", "./sbatch", "--parsable", *words[0], "bundle/job.sbatch", "digest")
+    return sh(scripts.start(str(run), TOKEN, 1, command))
+
+
+def test_an_entry_that_is_refused_is_followed_by_the_next(run: Path) -> None:
+    told = race(run, "bad", "good", "worse")
+    assert told["jobid"] == "42"
+    assert (run / "calls").read_text().splitlines() == [
+        "--parsable --qos=bad bundle/job.sbatch digest",
+        "--parsable --qos=good bundle/job.sbatch digest",
+    ]
+    assert (run / "submit" / "entry").read_text() == "1\n"
+    assert (run / "submit" / ".failed").read_text() == f"0 {REFUSED} \n"
+
+
+def test_an_unclear_answer_is_followed_by_no_other_entry(run: Path) -> None:
+    told = race(run, "bad", "odd", "good")
+    assert len((run / "calls").read_text().splitlines()) == 2
+    assert "jobid" not in told
+    assert not is_definite(int(told["rc"]), told["err"])
+
+
+def test_entries_that_are_all_refused_are_told_with_each_reason(run: Path) -> None:
+    told = race(run, "bad", "worse")
+    assert is_definite(int(told["rc"]), told["err"])
+    assert told["err"] == f"qos=bad: {REFUSED} \nqos=worse: {REFUSED} "
+
+
+def test_an_array_that_is_refused_is_not_asked_for_again(run: Path) -> None:
+    arrays = [SweepArray(0, "0-4"), SweepArray(5, "0-4")]
+    for path, text in scripts.list_files(arrays).items():
+        (run / path).write_text(text)
+    (run / "submit" / "jobid").write_text("41\n")
+    (run / "sbatch").write_text(SBATCH.replace(REFUSED, "sbatch: unrecognized option '--x'"))
+    told = sh(scripts.start_arrays(str(run), TOKEN, ["digest", "mark", "", "sh", "./sbatch"]))
+    assert told["arrays-failed"].startswith("sbatch: unrecognized option")
+    assert len((run / "calls").read_text().splitlines()) == 1
+
+
+@pytest.mark.parametrize("why", ["", "nobody knows them"])
+def test_arrays_that_were_lost_are_missing_again(run: Path, why: str) -> None:
+    submit = run / "submit"
+    for number, job in (("1", "42"), ("2", "43")):
+        (submit / f"array.{number}").write_text(f"{job}\n")
+    (submit / "arrays.done").touch()
+    sh(scripts.lose_arrays(str(run), OTHER, why, ["1=42"]))
+    assert (submit / "array.1").exists(), "another run's"
+    sh(scripts.lose_arrays(str(run), TOKEN, why, ["1=42", "2=44"]))
+    assert not (submit / "array.1").exists()
+    assert (submit / "array.2").read_text() == "43\n", "that one has another id by now"
+    assert not (submit / "arrays.done").exists()
+    failed = submit / "arrays.failed"
+    assert (failed.read_text().strip() if failed.exists() else "") == why
 
 
 def test_the_claim_is_told(run: Path) -> None:

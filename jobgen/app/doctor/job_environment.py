@@ -18,6 +18,7 @@ from jobgen.errors import CheckFailed, Invalid, JobgenError
 from jobgen.model.bundle import Bundle, BundleFile
 from jobgen.model.launchers import get_facts, name_agent
 from jobgen.named_tuple import NamedTuple
+from jobgen.resolve.hub_settings import MODEL, REQUIRED
 from jobgen.shell import build_script, quote_expandable, split_lines
 from jobgen.survey.health import Finding, judge_rows
 from jobgen.survey.health.environment import ROWS, JobEnvironment, parse_report
@@ -57,6 +58,8 @@ class EnvironmentCheck(NamedTuple):
     launcher: str
     gpus: int
     readable: bool
+    needs_model: bool = False
+    """Whether the job cannot run without the model that it names."""
 
     @property
     def lines(self) -> tuple[str, ...]:
@@ -95,6 +98,7 @@ def prepare_check(
         "modules": [module.name for module in modules],
         "launcher": launcher,
         "folders": _list_folders(theirs.job, sources),
+        "model": theirs.plan.env[MODEL].value if MODEL in theirs.plan.env else "",
     }
     return EnvironmentCheck(
         examined.ready._replace(bundle=_add_report(examined.ready.bundle, request)),
@@ -103,6 +107,7 @@ def prepare_check(
         launcher,
         examined.ready.plan.shape.gpus_per_node,
         readable=bool(sources or modules),
+        needs_model=REQUIRED in theirs.plan.env,
     )
 
 
@@ -207,6 +212,7 @@ def _build_case(
         check.launcher,
         check.gpus,
         readable=check.readable,
+        needs_model=check.needs_model,
     )
 
 

@@ -85,6 +85,7 @@ def _draw_head(found: RunView, now: float, ink: Ink, *, verbose: bool) -> list[s
     most = len(record.unfit) if verbose else UNFIT
     rows = sweep_rows.draw_elements(found.elements, every=verbose)
     about = [
+        *_list_sets(record),
         *list_race(record),
         *list_chain_rows(record),
         *_list_allocation(record),
@@ -110,6 +111,12 @@ def _draw_error(record: RunRecord, ink: Ink, *, verbose: bool) -> str:
     from jobgen.cli.screens import failure
 
     return failure.draw_error(record.cause, record, ink, verbose=verbose)
+
+
+def _list_sets(record: RunRecord) -> list[str]:
+    """``--set LR=1e-3 time=8h``; the entries of a race have lines of their own."""
+    words = [defuse(word) for word in record.sets if not word.startswith("race=")]
+    return [f"--set: {', '.join(words)}"] if words else []
 
 
 def _indent(text: str, ink: Ink) -> str:

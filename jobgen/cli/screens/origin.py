@@ -31,6 +31,10 @@ def draw_section(kept: KeptOrigin, record: RunRecord, ink: Ink) -> str:
         rows += _list_environment(kept.environment)
     else:
         rows.append(("python", "not recorded: its job did not start, or ended before"))
+    if kept.image:
+        rows.append(("image", defuse(kept.image.describe())))
+    elif kept.environment:
+        rows.append(("image", defuse(kept.environment.image)))
     width = ink.width - _LABEL
     lines = [(name, fold(text, width, " " * _LABEL)) for name, text in rows if text]
     return f"{ink('strong', 'Provenance')}\n{align(lines, indent='  ')}"
@@ -76,7 +80,6 @@ def _list_environment(environment: ProgramEnvironment) -> Iterator[tuple[str, st
     yield "python", f"{defuse(environment.python)} ({defuse(environment.executable)})"
     yield "versions", ", ".join(named)
     yield "packages", str(len(environment.packages))
-    yield "image", defuse(environment.image)
     yield "modules", defuse(" ".join(environment.modules))
 
 
@@ -86,4 +89,5 @@ def dump_section(kept: KeptOrigin) -> dict[str, Any]:
     return {
         "code": origin,
         "environment": kept.environment and kept.environment._asdict(),
+        "image": kept.image and kept.image._asdict(),
     }

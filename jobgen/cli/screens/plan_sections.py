@@ -78,7 +78,8 @@ def _draw_decisions(preview: Preview, ink: Ink) -> str:
     plan, cpus = preview.plan, count_cpus(preview.planned.ready)
     rows = _list_rows(plan.other)
     if cpus.node:
-        rows = [(k, format_cpus(cpus) if k == "cpus_per_task" else v, why) for k, v, why in rows]
+        text = format_cpus(cpus, "element" if plan.shape.packing else "node")
+        rows = [(k, text if k == "cpus_per_task" else v, why) for k, v, why in rows]
     rows.insert(0, ("launcher", defuse(plan.launcher.value), draw_reason(plan.launcher)))
     if plan.container is not None:
         inside = plan.container

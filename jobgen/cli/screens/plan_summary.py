@@ -192,17 +192,18 @@ def format_cost(cost: Cost) -> str:
 
 
 def _describe_launch(plan: Plan, cpus: NodeCpus) -> str:
-    ranks = f"{count(plan.shape.ranks_per_node, 'rank')} per node"
+    whole = "element" if plan.shape.packing else "node"
+    ranks = f"{count(plan.shape.ranks_per_node, 'rank')} per {whole}"
     words = [defuse(plan.launcher.value), ranks]
-    words += [f"{format_cpus(cpus)}"] if cpus.node else []
+    words += [format_cpus(cpus, whole)] if cpus.node else []
     if plan.container is not None:
         words.append(f"in {clip(defuse(plan.container.image), 40)} ({plan.container.runtime})")
     return ", ".join(words)
 
 
-def format_cpus(cpus: NodeCpus) -> str:
-    """``16 CPUs per rank (128 per node)``."""
-    return f"{count(cpus.rank, 'CPU')} per rank ({cpus.node:,} per node)"
+def format_cpus(cpus: NodeCpus, whole: str = "node") -> str:
+    """``16 CPUs per rank (128 per node)``; in a packed sweep, per element."""
+    return f"{count(cpus.rank, 'CPU')} per rank ({cpus.node:,} per {whole})"
 
 
 def draw_row(label: str, text: str, ink: Ink) -> list[str]:

@@ -11,7 +11,7 @@ from jobgen.cli.commands import verb
 from jobgen.cli.params import States, complete_states
 
 
-@verb("ls", "jobgen ls", "jobgen ls --state failed", "jobgen ls --cached --json")
+@verb("ls", "jobgen ls", "jobgen ls --state failed", "jobgen ls --set LR=1e-3")
 @click.option("-a", "--all", "every", is_flag=True, help="List all jobs, not only the newest")
 @click.option(
     *("--state", "states"),
@@ -23,12 +23,17 @@ from jobgen.cli.params import States, complete_states
 )
 @click.option("-n", "limit", metavar="N", type=click.IntRange(min=1), help="List the newest N jobs")
 @click.option("--cached", is_flag=True, help="Show cached state without contacting a cluster")
-def command(call: Call, **chosen: Any) -> None:
-    """List jobs: pending, running, ended; with -v, elements of arrays too."""
+def command(call: Call, states: tuple[str, ...], **chosen: Any) -> None:
+    """List jobs: pending, running, ended; with -v, elements of arrays too.
+
+    --set K=V lists only jobs that were submitted with this --set, --set K those with any value.
+    """
     from jobgen.app import jobs
+    from jobgen.app.run_filter import RunFilter
     from jobgen.cli.screens import job_table
 
-    listed = jobs.list_runs(call.world, cluster=call.flags.cluster, **chosen)
+    wanted = RunFilter(call.flags.cluster, states, call.flags.sets)
+    listed = jobs.list_runs(call.world, wanted=wanted, **chosen)
     if call.flags.verbose:
         listed = jobs.add_elements(call.world, listed)
     now, seen = call.world.now(), call.output.seen

@@ -8,6 +8,7 @@ from typing import Any
 
 from jobgen.model.launchers import get_facts
 from jobgen.named_tuple import NamedTuple
+from jobgen.shell import quote
 from jobgen.survey.health import CheckRow, Verdict, fail, skip, succeed, warn
 from jobgen.survey.python_imports import ImportedModule
 
@@ -55,6 +56,8 @@ class JobEnvironment(NamedTuple):
     """Whether the program's files were there to be read."""
     log: str = ""
     """The command that prints all of what was printed."""
+    needs_model: bool = False
+    """Whether the job cannot run without its model."""
 
     @property
     def needs_torch(self) -> bool:
@@ -165,11 +168,25 @@ def _advise(modules: Sequence[ImportedModule], case: JobEnvironment) -> str:
     return f"pip install {names}  # in the environment of setup ({case.setup})"
 
 
+def _model(case: JobEnvironment) -> Verdict | None:
+    """The model of a job on nodes without internet."""
+    seen = (case.report or {}).get("model")
+    if not isinstance(seen, dict):
+        return None
+    name, cache = seen.get("name"), seen.get("cache")
+    if seen.get("found"):
+        return succeed(f"{name} is there")
+    text = f"{name} is not in the Hugging Face cache {cache}, and the nodes have no internet"
+    fix = f"on a login node: HF_HUB_CACHE={quote(str(cache))} hf download {quote(str(name))}"
+    return (fail if case.needs_model else warn)(text, fix, "J439")
+
+
 ROWS: tuple[CheckRow[JobEnvironment], ...] = (
     CheckRow("environment.setup", "setup runs without an error", _setup),
     CheckRow("environment.python", "the job has a python", _python),
     CheckRow("environment.torch", "torch can be imported", _torch),
     CheckRow("environment.gpus", "torch sees the job's GPUs", _gpus),
     CheckRow("environment.launcher", "the launcher is on PATH", _launcher),
+    CheckRow("environment.model", "the model is in the Hugging Face cache", _model),
     CheckRow("environment.modules", "every imported module is installed", _modules),
 )

@@ -42,7 +42,13 @@ def test_a_complete_environment_passes() -> None:
     assert verdicts["modules"].found == "all imported modules found (2)"
 
 
+def test_a_model_that_is_in_the_cache_passes() -> None:
+    verdict = judge(reporting(model={"name": "a/b", "cache": "/hub", "found": True}))["model"]
+    assert (verdict.status, verdict.found) == ("ok", "a/b is there")
+
+
 FAILED = CASE._replace(report=None)
+ABSENT = {"name": "a/b", "cache": "/hub", "found": False}
 FAULTS = [
     (FAILED._replace(code=3, ending="no such file"), "setup", "failed", "exit code 3: no such"),
     (FAILED._replace(code=3), "setup", "failed", "log: jobgen logs d-1"),
@@ -62,6 +68,8 @@ FAULTS = [
         "failed",
         "torch (train.py:1); also not found: wandb",
     ),
+    (reporting(model=ABSENT), "model", "warning", "a/b is not in the Hugging Face cache /hub"),
+    (reporting(model=ABSENT)._replace(needs_model=True), "model", "failed", "hf download a/b"),
     (CASE._replace(readable=False), "modules", "unknown", "not in the workdir"),
 ]
 
@@ -73,7 +81,8 @@ def test_a_fault_is_named(case: JobEnvironment, check: str, status: str, words: 
     assert words in f"{verdict.found} {verdict.fix}"
     if status != "unknown":
         assert verdict.code == "J439"
-        assert "job.yaml:7" in verdict.fix or "log:" in verdict.fix or "nvidia-smi" in verdict.fix
+        ways = ("job.yaml:7", "log:", "nvidia-smi", "hf download")
+        assert any(way in verdict.fix for way in ways)
 
 
 def test_every_check_has_a_fault() -> None:
