@@ -90,11 +90,15 @@ def main() -> None:
         "python": platform.python_version(),
         "executable": sys.executable,
         "host": platform.node(),
-        "launcher": report_launcher(request["launcher"]) if request["launcher"] else None,
-        "model": report_model(request["model"]) if request.get("model") else None,
+        "launcher": None,
+        "model": None,
         "modules": {name: find_module(name) for name in request["modules"]},
         "torch": None,
     }
+    if request["launcher"]:
+        report["launcher"] = report_launcher(request["launcher"])
+    if request.get("model"):
+        report["model"] = report_model(request["model"])
     write(report)
     if find_module("torch"):
         report["torch"] = report_torch()
