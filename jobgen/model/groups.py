@@ -8,6 +8,7 @@ from typing import Any, Literal
 from jobgen.model.components import OPTIONS as OWN_OPTIONS
 from jobgen.model.fields import (
     ENVIRONMENT,
+    LINE,
     MEMORY,
     RUN,
     TIME,
@@ -114,6 +115,12 @@ class JobGroup(Form):
     cpus_per_task: int | None = key(
         check_integer(1, 4096), default=None, doc="CPU cores per rank; default: the job's."
     )
+    cluster: str | None = key(
+        LINE,
+        default=None,
+        doc="Profile of this group's nodes, where they are others of the same cluster.",
+        example="mycluster-cpu",
+    )
     mem: Memory | None = key(MEMORY, default=None, doc="Memory per node; default: the job's.")
     slurm: Mapping[str, str | None] = key(
         OPTIONS,
@@ -211,7 +218,7 @@ def _check_options(group: JobGroup) -> Iterator[ValueDiagnostic]:
         message = f"{name} holds for all groups"
         hint = f"write slurm: {{{name}: …}} at the top of the file"
         yield ValueDiagnostic("J299", message, hint, ("slurm", name), about_key=True)
-    own = {"slurm": group.slurm or group.slurm_extra, "mem": group.mem}
+    own = {"slurm": group.slurm or group.slurm_extra, "mem": group.mem, "cluster": group.cluster}
     for key_, value in own.items():
         if group.on and value:
             message = f"the group runs on the nodes of '{group.on}'"

@@ -28,18 +28,32 @@ def number_components(look: Inputs) -> dict[str, int]:
     return numbers
 
 
+def find_nodes(look: Inputs, group: JobGroup) -> Inputs:
+    """The job with the profile of the nodes that this group runs on."""
+    profile = look.facts.profiles.get(group.cluster or "")
+    return look if profile is None or look.local else look._replace(profile=profile)
+
+
 def _describe_nodes(look: Inputs, group: JobGroup) -> object:
     """What makes the nodes of a group differ; nothing where all are this machine."""
     if look.local:
         return None
     options = frozenset({**look.job.slurm, **group.slurm}.items())
     mem = group.mem or look.job.mem
-    return options, group.slurm_extra, mem and mem.format_slurm()
+    return options, group.slurm_extra, mem and mem.format_slurm(), group.cluster
 
 
 def check_components(look: Inputs, looks: Sequence[Inputs]) -> Iterator[Diagnostic]:
     """What Slurm, or a run of several jobs, does not have beside several kinds of nodes."""
-    if look.job.groups and looks[0].components == 1:
+    for each in looks:
+        if _describe_site(each) != _describe_site(look):
+            ours, theirs = look.cluster.name, each.cluster.name
+            message = f"{theirs} is not a profile of the same cluster as {ours}: "
+            message += "its scheduler, ssh or paths.root differ"
+            hint = f"write a profile with extends: {ours} for the other nodes of that cluster"
+            path = ("groups", each.step, "cluster")
+            yield look.diagnose_job(CODE, message, *path, hint=hint)
+    if looks[0].components == 1:
         return
     hint = "let all groups have the same nodes, or remove {}"
     for key in ("array", "sweep", "race"):
@@ -47,6 +61,11 @@ def check_components(look: Inputs, looks: Sequence[Inputs]) -> Iterator[Diagnost
             message = f"{key} and groups with different nodes exclude each other: Slurm takes "
             message += "the groups as a heterogeneous job, which has no array and one queue each"
             yield look.diagnose_job(CODE, message, key, hint=hint.format(key))
+
+
+def _describe_site(look: Inputs) -> object:
+    """What all nodes of a run share: its login and its directory."""
+    return look.cluster.scheduler, look.cluster.ssh, look.cluster.paths.root
 
 
 def check_carried(

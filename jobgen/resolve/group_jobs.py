@@ -31,6 +31,7 @@ def split_groups(look: Inputs) -> tuple[Inputs, ...]:
     for group in order_groups(look.job.groups):
         above: Path = ("groups", group.name)
         host = groups.get(group.on or "", group)
+        home = component_jobs.find_nodes(look, host)
         number = numbers[group.name]
         beside = [each for each in groups.values() if numbers[each.name] == number]
         complete = group.replace(
@@ -50,11 +51,11 @@ def split_groups(look: Inputs) -> tuple[Inputs, ...]:
             min(first for name, first in firsts.items() if numbers[name] == number),
         )
         looks.append(
-            look._replace(
+            home._replace(
                 spec=split_off(look.spec, above, complete, started[group.name]),
                 step=group.name,
                 group=role,
-                most_gpus=max(_count_gpus(look, each) for each in beside),
+                most_gpus=max(_count_gpus(home, each) for each in beside),
                 components=several,
             )
         )
@@ -167,6 +168,8 @@ def combine_plans(
     files = [file for plan, own in plans for file in plan.files if file.path not in own]
     whole = wholes[0]
     return whole._replace(
+        cluster=look.cluster.name,
+        sources={name: digest for each in wholes for name, digest in each.sources.items()},
         preflight=next((each.preflight for each in wholes if each.preflight), None),
         shape=whole.shape._replace(nodes=look.job.nodes),
         programs=programs,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from jobgen.errors import Invalid
+from jobgen.load import load_cluster
 from jobgen.model.plan import Plan
 from tests.resolve.made import GPUS, LOCAL, job, plan
 
@@ -14,9 +15,29 @@ SERVE = "{nodes: 1, launcher: plain, run: ./serve, gpus_per_node: 0, cpus_per_ta
 CPU = f"serve: {SERVE}, until: train, slurm: {{partition: cpu}}}}"
 
 
+H100 = """\
+name: big-h100
+scheduler: slurm
+paths: {root: /scratch/jobgen}
+nodes: {count: 2, gpus_per_node: 4, gpu: H100-SXM5-80GB, cpus: 96, mem: 1TiB}
+gpu_request: gres-typed
+gpu_type: h100
+network: {fabric: infiniband}
+defaults: {slurm: {partition: h100}}
+"""
+OTHER = "serve: {nodes: 2, run: serve.py, until: train, cluster: big-h100}"
+
+
 def groups(*each: str, cluster: str = GPUS, **keys: str) -> Plan:
+    return resolve_groups(each, cluster, {}, **keys)
+
+
+def resolve_groups(
+    each: tuple[str, ...], cluster: str, profiles: dict[str, str], **keys: str
+) -> Plan:
     text = "\n".join(line for line in job(run="", **keys).split("\n") if line[:6] != "nodes:")
-    return plan(f"{text}\ngroups: {{{', '.join(each)}}}\n", cluster)
+    others = {name: load_cluster(text, f"{name}.yaml") for name, text in profiles.items()}
+    return plan(f"{text}\ngroups: {{{', '.join(each)}}}\n", cluster, profiles=others)
 
 
 def complain(*each: str, **keys: str) -> list[str]:
@@ -82,6 +103,30 @@ def test_what_runs_on_all_nodes_runs_once_in_each_component() -> None:
     )
     words = [" ".join(map(str, each.gpus)) for each in made.components]
     assert words == ["--gpus-per-node=8 --gpu-bind=none", ""]
+
+
+def test_a_group_is_planned_for_the_nodes_of_its_own_profile() -> None:
+    made = resolve_groups((TRAIN, OTHER), GPUS, {"big-h100": H100})
+    assert list_values(made, 1, "partition", "gres", "nodes") == ["h100", "gpu:h100:4", "2"]
+    assert [each.shape.gpu for each in made.components] == ["A100-SXM4-80GB", "H100-SXM5-80GB"]
+    assert made.programs[0].plan.shape.world == 8
+    assert made.cluster == "big"
+    assert {"cluster big", "cluster big-h100"} <= {*made.sources}
+    assert made.gpu_hours == (2 * 8 + 2 * 4) * 2
+
+
+def test_the_profile_of_the_first_group_does_not_name_the_cluster() -> None:
+    made = resolve_groups((OTHER, TRAIN), GPUS, {"big-h100": H100})
+    assert made.cluster == "big"
+    assert list_values(made, 0, "partition") == ["h100"]
+
+
+def test_all_groups_are_on_one_cluster() -> None:
+    elsewhere = H100.replace("/scratch/jobgen", "/work/jobgen")
+    with pytest.raises(Invalid) as caught:
+        resolve_groups((TRAIN, OTHER), GPUS, {"big-h100": elsewhere})
+    (problem,) = caught.value.problems
+    assert problem.message.startswith("big-h100 is not a profile of the same cluster as big")
 
 
 def test_only_the_gpus_that_are_there_cost_something() -> None:
