@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from jobgen.model.bundle import BundleFile
 from jobgen.model.groups import name_variable
 from jobgen.model.loaded import Path
 from jobgen.model.plan import GroupRole, Plan, ProgramPlan, Readiness
@@ -147,11 +148,11 @@ def combine_plans(
     look: Inputs,
     looks: Sequence[Inputs],
     plans: Sequence[tuple[Plan, frozenset[str]]],
-    wholes: Sequence[Plan],
+    joined: Sequence[tuple[Plan, frozenset[str]]],
 ) -> Plan:
     """The plan of a job that runs these together, each with its program's own files.
 
-    ``wholes`` are the jobs of its components, of which the first one stands for the job.
+    ``joined`` are the jobs of its components, of which the first one stands for the job.
     """
     programs = tuple(
         ProgramPlan(
@@ -165,7 +166,7 @@ def combine_plans(
     )
     every = [plan for plan, _ in plans]
     lasting = [plan for each, plan in zip(looks, every, strict=True) if not _ends_early(each)]
-    files = [file for plan, own in plans for file in plan.files if file.path not in own]
+    wholes = [plan for plan, _ in joined]
     whole = wholes[0]
     return whole._replace(
         cluster=look.cluster.name,
@@ -175,13 +176,24 @@ def combine_plans(
         programs=programs,
         env=share_environment([plan.env for plan in every]),
         steps=tuple(step for step in whole.steps if step.name in ("before", "finally")),
-        files=tuple(dict.fromkeys(files)),
+        files=_share_files((*plans, *joined)),
         stop=join_stops([plan.stop for plan in lasting]),
         configured=lasting[0].configured,
         estimate=next((plan.estimate for plan in every if plan.estimate), None),
         checks=tuple(dict.fromkeys(check for plan in every for check in plan.checks)),
         notes=join_notes(plan.notes for plan in every),
     )
+
+
+def _share_files(plans: Sequence[tuple[Plan, frozenset[str]]]) -> tuple[BundleFile, ...]:
+    """The files that belong to no program; of a script about GPUs that for nodes with GPUs."""
+    ordered = sorted(plans, key=lambda each: -each[0].shape.gpus_per_node)
+    files: dict[str, BundleFile] = {}
+    for plan, own in ordered:
+        for file in plan.files:
+            if file.path not in own:
+                files.setdefault(file.path, file)
+    return tuple(files.values())
 
 
 def _shares_nodes(look: Inputs) -> bool:

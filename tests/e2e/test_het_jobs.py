@@ -10,6 +10,7 @@ import pytest
 from tests.cluster import Cluster
 from tests.e2e.runs import Run, submit, write
 from tests.e2e.test_groups import SERVER, list_groups, read_logs
+from tests.e2e.test_preflight import FAKES, tool
 from tests.waiting import until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
@@ -107,6 +108,26 @@ def test_a_node_of_each_component_is_entered_and_cancel_ends_both(
     assert run.show()["state"] == "CANCELLED", run.story()
     until(lambda: not cluster.slurm("squeue", "--noheader"), "the end of both components")
     until(lambda: not cluster.processes_with_env(run.token), "the end of every rank")
+
+
+@pytest.mark.exhaustive
+def test_a_bad_node_of_the_second_component_ends_the_job(cluster: Cluster, tmp_path: Path) -> None:
+    folder = tmp_path / "job"
+    folder.mkdir()
+    profile = cluster.profile(
+        procs_per_node=None, nodes={"gpus_per_node": 8, "gpu": "A100-SXM4-80GB"}
+    )
+    programs = {"run": "hostname", "launcher": "srun", "gpus_per_node": 2}
+    small = {**programs, "nodes": 1, "mem": 0}
+    small |= {"slurm": {"partition": "debug", "constraint": "ib"}}
+    groups = {"train": {**programs, "nodes": 2}, "serve": small}
+    job = {"name": "bad", "time": "10m", "slurm": {"constraint": "roce"}, "groups": groups}
+    with tool(cluster, "n1", "nvidia-smi", "#!/bin/bash\necho 'GPU 00000000:00:00.0'\n"):
+        keys = {"env": {"PATH": f"{FAKES}:$PATH"}}
+        run = submit(cluster, write(folder, {**job, **keys}), profile)
+        assert run.wait() == 1, run.story()
+    assert run.show()["exit"] == "95:0", run.story()
+    assert "preflight: n1: 1 of 2 GPUs found" in run.show()["reason"]
 
 
 @pytest.mark.exhaustive
