@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from jobgen.app.world import World
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from jobgen.catalog import Catalog, ClusterFile
     from jobgen.data.machines import Group
     from jobgen.model.cluster import ClusterProfile
+    from jobgen.model.job import JobSpec
     from jobgen.model.loaded import Loaded
 
 
@@ -33,6 +35,13 @@ class Profile(NamedTuple):
             login = Login(ssh.backend, ssh.host, ssh.user, ssh.port, ssh.fingerprint, ssh.auth)
             login = login._replace(known_hosts_too=self.file.of_project)
         return Site(profile.name, profile.scheduler, login, profile.paths.root, profile.accounting)
+
+
+class GroupProfiles(NamedTuple):
+    """The profiles that the groups of a job name, and those that cannot be read."""
+
+    profiles: Mapping[str, Loaded[ClusterProfile]]
+    problems: tuple[Diagnostic, ...]
 
 
 class ListedProfile(NamedTuple):
@@ -108,6 +117,25 @@ def find(world: World, name: str | None, catalog: Catalog | None = None) -> Prof
     file = catalog.find_cluster(name)
     world.texts.update(file.texts)
     return Profile(file, load_cluster(file.text, file.label, parent=file.parent))
+
+
+def find_for_groups(
+    world: World, spec: Loaded[JobSpec], cluster: ClusterProfile, catalog: Catalog
+) -> GroupProfiles:
+    """The profiles that groups name. On the local cluster all groups run on this machine."""
+    profiles: dict[str, Loaded[ClusterProfile]] = {}
+    problems: list[Diagnostic] = []
+    named = [group for group in spec.value.groups if group.cluster]
+    for group in named if cluster.scheduler != "local" else ():
+        name = group.cluster or ""
+        try:
+            profiles[name] = find(world, name, catalog).loaded
+        except Missing as error:
+            place = spec.find_place("groups", group.name, "cluster")
+            problems += [problem._replace(place=place) for problem in error.problems]
+        except Invalid as error:
+            problems += error.problems
+    return GroupProfiles(profiles, tuple(problems))
 
 
 def note_hidden(file: ClusterFile) -> tuple[Diagnostic, ...]:

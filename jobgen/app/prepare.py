@@ -195,6 +195,9 @@ def examine_opened(
         return ExaminedJob(None, arrange((*problems, *read.notes)), ())
     target = profile.loaded.value if with_upload else None
     gathered = gather(world, spec, file.base, target)
+    others = clusters.find_for_groups(world, spec, profile.loaded.value, catalog)
+    problems += others.problems
+    gathered = gathered._replace(facts=gathered.facts._replace(profiles=others.profiles))
     command = _name_memory_command(file.label, cluster, sets)
     where = catalog if with_files else None
     files = _Files(profile, file, where, command, tuple(sets))

@@ -188,7 +188,8 @@ def _job(
     substitution.carry_out(tree, sets)
     env_rules.check(tree)
     used |= substitution.settle(tree, complete=complete)
-    sbatch_options.settle(tree, ("slurm",))
+    for above in ((), *tree.list_groups()):
+        sbatch_options.settle(tree, (*above, "slurm"))
     spec = _formed(tree, JobSpec)
     job_rules.check(tree)
     sweep_rules.check(tree)

@@ -29,7 +29,8 @@ def check(tree: Tree) -> None:
     for step in tree.list_steps():
         _settings(tree, step)
     _checkpoint(tree)
-    _options(tree)
+    for above in ((), *tree.list_groups()):
+        _options(tree, above)
     _workdir(tree)
     _race(tree)
     _chain(tree)
@@ -42,19 +43,23 @@ def read_launcher(tree: Tree, above: Path = ()) -> str:
     return ALIASES.get(name, name)
 
 
-def _options(tree: Tree) -> None:
-    given = tree.get_table("slurm")
-    for (ours, theirs), why in _DOUBLED.items():
-        if ours in tree.data and given.get(theirs) is not None:
-            tree.contradict(
-                f"{ours} and slurm.{theirs}: {why}",
-                [(ours,), ("slurm", theirs)],
-                "keep one of the two",
-            )
-    for (one, other), why in _OPTIONS.items():
-        if given.get(one) is not None and given.get(other) is not None:
-            message = f"slurm.{one} and slurm.{other}: {why}"
-            tree.contradict(message, [("slurm", one), ("slurm", other)], "keep one of the two")
+def _options(tree: Tree, above: Path) -> None:
+    """Two ways to ask for one thing, in the job or in what a group makes of it."""
+    for pair, why in (*_DOUBLED.items(), *_OPTIONS.items()):
+        ours = ("slurm",) if pair in _OPTIONS else ()
+        one = _find_written(tree, above, (*ours, pair[0]))
+        other = _find_written(tree, above, ("slurm", pair[1]))
+        if one and other and above in (one[: len(above)], other[: len(above)]):
+            message = f"{join_path(one)} and {join_path(other)}: {why}"
+            tree.contradict(message, [one, other], "keep one of the two")
+
+
+def _find_written(tree: Tree, above: Path, key: Path) -> Path:
+    """Where a key is set that holds for this group: in it, or in the job; empty if nowhere."""
+    for path in dict.fromkeys(((*above, *key), key)):
+        if key[-1] in tree.get_table(*path[:-1]):
+            return path if tree.get(*path) is not None else ()
+    return ()
 
 
 def _workdir(tree: Tree) -> None:

@@ -79,6 +79,10 @@ class Tree:
         paths: list[Path] = [("steps", index) for index in range(min(count, MOST))]
         return paths or [("groups", name) for name in list(groups)[:MOST]]
 
+    def list_groups(self) -> list[Path]:
+        """The paths of the groups that a job has."""
+        return [path for path in self.list_steps() if path[0] == "groups"]
+
     def get_text(self, *path: str | int) -> str:
         """The scalar at this path as it was written; empty where there is none."""
         value = self.get(*path)

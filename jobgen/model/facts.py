@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from jobgen.named_tuple import NamedTuple
+
+if TYPE_CHECKING:
+    from jobgen.model.cluster import ClusterProfile
+    from jobgen.model.loaded import Loaded
 
 
 class Facts(NamedTuple):
@@ -26,6 +31,8 @@ class Facts(NamedTuple):
     """Those of these names whose run is inside an allocation."""
     missing_launchers: frozenset[str] = frozenset()
     """Launchers that are not on the PATH of jobs on this machine, where the job runs here."""
+    profiles: Mapping[str, Loaded[ClusterProfile]] = MappingProxyType({})
+    """``cluster:`` of each group with nodes of another profile → that profile."""
     texts: Mapping[str, bytes] = MappingProxyType({})
     """Files of the working directory that the plan copies: ``launcher.config`` → its bytes."""
     sources: Mapping[str, str] | None = None

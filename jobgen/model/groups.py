@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Literal
+from typing import Any, Literal
 
+from jobgen.model.components import OPTIONS as OWN_OPTIONS
 from jobgen.model.fields import (
     ENVIRONMENT,
+    LINE,
+    MEMORY,
     RUN,
     TIME,
     WORD,
+    WORDS,
     check_integer,
     check_line,
     check_shell_text,
     describe_value,
+    split_extra,
     suggest,
 )
 from jobgen.model.form import (
@@ -26,11 +31,12 @@ from jobgen.model.form import (
     nest_fault,
     refuse,
 )
+from jobgen.model.job_checks import OPTIONS
 from jobgen.model.launchers import ALIASES, LAUNCHERS
 from jobgen.model.settings import Launcher
 from jobgen.model.steps import MOST_STEPS, check_step_name
 from jobgen.model.train import Train
-from jobgen.model.units import Walltime
+from jobgen.model.units import Memory, Walltime
 
 _HINT = "write NAME: {nodes: 1, run: serve.py}, one per line"
 _PORT = check_integer(1, 65_535, more="'auto'")
@@ -109,6 +115,23 @@ class JobGroup(Form):
     cpus_per_task: int | None = key(
         check_integer(1, 4096), default=None, doc="CPU cores per rank; default: the job's."
     )
+    cluster: str | None = key(
+        LINE,
+        default=None,
+        doc="Profile of this group's nodes, where they are others of the same cluster.",
+        example="mycluster-cpu",
+    )
+    mem: Memory | None = key(MEMORY, default=None, doc="Memory per node; default: the job's.")
+    slurm: Mapping[str, str | None] = key(
+        OPTIONS,
+        default={},
+        doc=(
+            "sbatch options about the nodes of this group, such as partition and constraint, in "
+            "place of the job's."
+        ),
+        example="{partition: cpu}",
+    )
+    slurm_extra: tuple[str, ...] = key(WORDS, default=(), doc="Words of slurm.extra.", hidden=True)
     launcher: Launcher | None = key(
         check_form(Launcher, short="type", shortly={"enum": [*LAUNCHERS, *ALIASES]}),
         default=None,
@@ -120,6 +143,11 @@ class JobGroup(Form):
     train: Train | None = key(
         check_form(Train), default=None, doc="Training setup of this group's program."
     )
+
+    @classmethod
+    def spread(cls, data: Mapping[str, Any]) -> Mapping[str, Any]:
+        """``slurm: {extra: …}`` is two values."""
+        return split_extra(data)
 
 
 def name_variable(group: str) -> str:
@@ -170,11 +198,10 @@ def _check_group(name: object, value: object) -> JobGroup:
     if isinstance(value, Mapping) and "name" in value:
         message = "a group has its name before the colon"
         raise Refusal([ValueDiagnostic("J120", message, "remove it", ("name",), about_key=True)])
-    if isinstance(value, Mapping) and "slurm" in value:
-        message = "all groups have the same kind of nodes: heterogeneous jobs are not supported"
-        hint = "write slurm at the top of the file, or two jobs, the second with after"
-        raise Refusal([ValueDiagnostic("J120", message, hint, ("slurm",), about_key=True)])
     group = check_form(JobGroup)(value)
+    faults = [*_check_options(group)]
+    if faults:
+        raise Refusal(faults)
     if group.nodes is None and group.on is None:
         hint = "add nodes: 1, or on: GROUP to share another group's nodes"
         raise Refusal([ValueDiagnostic("J116", "is missing", hint, ("nodes",), about_key=True)])
@@ -183,6 +210,20 @@ def _check_group(name: object, value: object) -> JobGroup:
         message = "ready needs exactly one of port, file and command"
         raise Refusal([ValueDiagnostic("J120", message, "for example {port: 8000}", ("ready",))])
     return group.replace(name=checked)
+
+
+def _check_options(group: JobGroup) -> Iterator[ValueDiagnostic]:
+    """Options that are not about the nodes of this group alone."""
+    for name in sorted(group.slurm.keys() - OWN_OPTIONS):
+        message = f"{name} holds for all groups"
+        hint = f"write slurm: {{{name}: …}} at the top of the file"
+        yield ValueDiagnostic("J299", message, hint, ("slurm", name), about_key=True)
+    own = {"slurm": group.slurm or group.slurm_extra, "mem": group.mem, "cluster": group.cluster}
+    for key_, value in own.items():
+        if group.on and value:
+            message = f"the group runs on the nodes of '{group.on}'"
+            hint = f"move {key_} to {group.on}"
+            yield ValueDiagnostic("J299", message, hint, (key_,), about_key=True)
 
 
 def _check_references(groups: list[JobGroup]) -> Iterator[ValueDiagnostic]:

@@ -8,6 +8,7 @@ from typing import Literal
 
 from jobgen.errors import Diagnostic, Place
 from jobgen.model.bundle import BundleFile
+from jobgen.model.components import ComponentPlan
 from jobgen.model.decision import NOWHERE, Decision, PlanCheck, Setting
 from jobgen.model.part_plans import (
     CachesPlan,
@@ -94,6 +95,8 @@ class Shape(NamedTuple):
     """Elements of a job array, each of this shape; None for a job that is no array."""
     packing: Packing | None = None
     """Of a packed sweep: the job that all elements share."""
+    components: int = 1
+    """Kinds of nodes in a heterogeneous job."""
 
     @property
     def world(self) -> int:
@@ -217,6 +220,8 @@ class Plan(NamedTuple):
     where ``steps`` has the only one."""
     rounds: int = 1
     """How often all steps run, one after another."""
+    components: tuple[ComponentPlan, ...] = ()
+    """The kinds of nodes of a heterogeneous job; empty if all are of one kind."""
     code_folder: str = ""
     """The directory on the cluster that the program runs in; empty if it is uploaded."""
     outputs: tuple[str, ...] = ()
@@ -256,9 +261,15 @@ class Plan(NamedTuple):
         return self.stop.starts if self.stop else 1
 
     @property
+    def gpu_hours_per_start(self) -> float:
+        """The most GPU-hours that one start can use."""
+        shapes = [each.shape for each in self.components] or [self.shape]
+        return sum(shape.gpu_hours for shape in shapes)
+
+    @property
     def gpu_hours(self) -> float:
         """The most GPU-hours that all starts can use."""
-        return self.starts * self.shape.gpu_hours
+        return self.starts * self.gpu_hours_per_start
 
 
 class Readiness(NamedTuple):
@@ -284,10 +295,16 @@ class GroupRole(NamedTuple):
     ready: Readiness | None = None
     variables: tuple[str, ...] = ()
     """Variables about all groups, which every group has."""
+    component: int | None = None
+    """The component of a heterogeneous job that it runs in; None if there is only one."""
+    offset: int = 0
+    """Nodes of the components before its own."""
 
     def describe(self) -> str:
-        """Whose nodes it shares and with which group it ends, such as ``, until train``."""
-        words = (("on", self.on), ("until", self.until))
+        """Its component, whose nodes it shares and with which group it ends, such as ``, until
+        train``."""
+        component = "" if self.component is None else str(self.component)
+        words = (("component", component), ("on", self.on), ("until", self.until))
         return "".join(f", {word} {name}" for word, name in words if name)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from jobgen import payload
 from jobgen.errors import Place
 from jobgen.model.bundle import BundleFile
+from jobgen.model.components import choose_gpu_sharer, count_tasks
 from jobgen.model.part_plans import MonitorPlan
 from jobgen.model.plan import Shape
 from jobgen.shell import Raw, Word
@@ -24,11 +25,9 @@ SHARES_GPUS = (22, 5)
 
 def plan_monitor(shape: Shape, every: int, place: Place, gpus: tuple[Word, ...]) -> MonitorPlan:
     """The step that samples every node once in ``every`` seconds; ``gpus`` name its GPUs."""
-    elastic = shape.min_nodes is not None
-    nodes: Word = Raw('"$SLURM_NNODES"') if elastic else str(shape.nodes)
     bind = ("--gpu-bind=none",) if gpus and gpus != NO_GPUS else ()
     start: tuple[tuple[Word, ...], ...] = (
-        ("srun", "--overlap", Raw(f"--nodes={nodes}"), Raw(f"--ntasks={nodes}")),
+        (*choose_gpu_sharer(shape), "--overlap", *count_tasks(shape)),
         ("--ntasks-per-node=1", "--cpus-per-task=1", *gpus, "--cpu-bind=none", *bind),
         # a node that is lost, or a monitor that fails, ends nothing
         ("--kill-on-bad-exit=0", "--wait=0", "--no-kill", "--mpi=none", "--job-name=monitor"),

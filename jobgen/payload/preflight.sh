@@ -77,6 +77,10 @@ mkdir -p "$dir" && exec {answers}>"$dir/answers" || exit
 step=(bash "$0" -- "first=${hosts[0]}" "others=$((n - 1))" "host=$MASTER_ADDR" "port=$MASTER_PORT" "${@:2}")
 ((n == 1)) || step=(srun --overlap --nodes="$n" --ntasks="$n" --ntasks-per-node=1 --cpu-bind=none --mpi=none
     --kill-on-bad-exit=0 --wait=0 --no-kill --job-name=preflight ${expect[srun]:-} "${step[@]}")
+#if component
+((n > 1)) || step=(srun --overlap --nodes=1 --ntasks=1 --ntasks-per-node=1 --cpu-bind=none --mpi=none
+    --kill-on-bad-exit=0 --wait=0 --no-kill --job-name=preflight ${expect[srun]:-} "${step[@]}") # not the batch host
+#fi
 add() { found["$1"$'\t'"$3"$'\t'"$4"]+=" $2"; } # LEVEL NODE WHAT FIX
 # The site's prolog may delay the first line of a node; its last line comes soon after.
 printf -v from '%(%s)T' -1

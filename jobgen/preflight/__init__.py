@@ -55,18 +55,19 @@ class PreflightInputs(NamedTuple):
         return fabric and self.shape.nodes > 1 and self.shape.gpus_per_node > 0
 
 
-def files(*, amd: bool = False, full: bool = False) -> tuple[BundleFile, ...]:
+def files(*, amd: bool = False, full: bool = False, het: bool = False) -> tuple[BundleFile, ...]:
     """The scripts that the job brings along; ``full`` has the program of the all-reduce too."""
-    texts = {SCRIPT: script(amd=amd, full=full)}
+    texts = {SCRIPT: script(amd=amd, full=full, het=het)}
     texts |= {name: payload.text(name) for name in (FULL if full else ())}
     if full:
         texts |= payload.package(PROGRAM)
     return tuple(BundleFile(path, text.encode()) for path, text in texts.items())
 
 
-def script(*, amd: bool = False, full: bool = False) -> str:
-    """``preflight.sh`` with the checks of this vendor's GPUs."""
+def script(*, amd: bool = False, full: bool = False, het: bool = False) -> str:
+    """``preflight.sh`` with the checks of this vendor's GPUs; ``het``: of one component's nodes."""
     blocks = {"amd" if amd else "nvidia"}
+    blocks |= {"component"} if het else set()
     blocks |= {"full"} if full else set()
     return payload.select_blocks(payload.text(SCRIPT), blocks)
 

@@ -15,6 +15,7 @@ from jobgen import payload
 from jobgen.errors import Invalid, Place
 from jobgen.model.bundle import Bundle, BundleFile
 from jobgen.model.plan import Plan
+from jobgen.render.component_views import list_files
 from jobgen.render.data import dump_plan
 from jobgen.render.group_views import view_ready_command
 from jobgen.render.step_views import list_once
@@ -42,7 +43,7 @@ def render(
     made: list[BundleFile] = []
     names = ["job.sbatch", *(f"{step.name}.sh" for step in list_once(plan))]
     names += ["prepare.sh"] if plan.prepare else []
-    names += _list_of_node(plan)
+    names += [*_list_of_node(plan), *list_files(plan)]
     packed = plan.shape.packing is not None
     names += ["packed.sbatch"] if packed else []
     view = list_values(plan, standalone=standalone)

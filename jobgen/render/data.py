@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from jobgen.model.components import ComponentPlan
 from jobgen.model.decision import Decision
 from jobgen.model.part_plans import (
     CachesPlan,
@@ -34,6 +35,7 @@ def dump_plan(plan: Plan) -> dict[str, Any]:
         "rank_setup": [_decision(line) for line in plan.rank_setup],
         "prepare": plan.prepare and _prepare(plan.prepare),
         "code_folder": plan.code_folder,
+        "components": [_component(each) for each in plan.components],
     }
     return {
         "schema": 1,
@@ -51,7 +53,7 @@ def dump_plan(plan: Plan) -> dict[str, Any]:
             "whole_nodes": shape.whole_nodes,
             "seconds": shape.seconds,
             "world": shape.world,
-            "gpu_hours": round(shape.gpu_hours, 3),
+            "gpu_hours": round(plan.gpu_hours_per_start, 3),
             **{key: value for key, value in elements.items() if value},
         },
         "launcher": _decision(plan.launcher),
@@ -125,7 +127,22 @@ def _prepare(prepare: PreparePlan) -> dict[str, Any]:
 def _role(role: GroupRole) -> dict[str, Any]:
     """Where a group runs, with which one it ends, and when the next one may start."""
     ready = role.ready and {**role.ready._asdict(), "place": str(role.ready.place)}
-    return {"first_node": role.first, "on": role.on, "until": role.until, "ready": ready}
+    component = {} if role.component is None else {"component": role.component}
+    data = {"first_node": role.first, "on": role.on, "until": role.until, "ready": ready}
+    return {**component, **data}
+
+
+def _component(component: ComponentPlan) -> dict[str, Any]:
+    """What one component of a heterogeneous job requests."""
+    return {
+        "first_node": component.first,
+        "nodes": component.shape.nodes,
+        "gpus_per_node": component.shape.gpus_per_node,
+        "gpu": component.shape.gpu,
+        "directives": _decisions(component.directives),
+        "extra": [_decision(setting) for setting in component.extra],
+        "preflight": component.preflight and _preflight(component.preflight),
+    }
 
 
 def _preflight(preflight: PreflightPlan) -> dict[str, Any]:

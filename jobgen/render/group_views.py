@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from jobgen.model.groups import name_variable
 from jobgen.model.plan import GroupRole, Plan, ProgramPlan, Readiness
+from jobgen.render.component_views import name_cpus
 from jobgen.render.setup_lines import format_comment, format_setup, format_site_setup
 from jobgen.shell import Raw, quote, quote_expandable
 
@@ -47,6 +48,7 @@ def view_group(program: ProgramPlan) -> dict[str, object]:
         return {}
     return {
         "first": role.first,
+        "component_cpus": role.component is not None and name_cpus(role.component),
         "head": Raw(program.plan.head.value),
         "ends_early": bool(role.until),
         "remember": role.ready and _remember_file(role.ready),

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
+from jobgen.model.components import ComponentPlan
 from jobgen.model.decision import SelfEvident, Setting
 from jobgen.model.plan import Plan
 from jobgen.render.setup_lines import format_comment
@@ -15,11 +17,20 @@ _WIDTH = 34
 
 def list_directives(plan: Plan) -> list[Raw]:
     """One line each, with its source: Slurm takes an unquoted # as the start of a comment."""
+    return _format_lines(plan.directives, plan.extra)
+
+
+def list_component_directives(component: ComponentPlan) -> list[Raw]:
+    """The lines that one component of a heterogeneous job has of its own."""
+    return _format_lines(component.directives, component.extra)
+
+
+def _format_lines(directives: Mapping[str, Setting], extra: tuple[Setting, ...]) -> list[Raw]:
     lines = []
-    for name, setting in plan.directives.items():
+    for name, setting in directives.items():
         text = f"#SBATCH --{name}" + (f"={_directive(setting.value)}" if setting.value else "")
         lines.append(Raw(f"{text.ljust(_WIDTH)} # {_source(setting)}"))
-    for setting in plan.extra:
+    for setting in extra:
         text = f"#SBATCH {setting.value}"
         lines += [Raw(f"{text.ljust(_WIDTH)} # {setting.place}")]
     return lines

@@ -8,6 +8,7 @@ from jobgen.model.part_plans import ContainerPlan, NotifyPlan, StopPlan, TrackPl
 from jobgen.model.plan import Plan
 from jobgen.model.sweep import list_names
 from jobgen.model.units import Walltime
+from jobgen.render.component_views import list_checks, view_components
 from jobgen.render.packed_script import view_packed
 from jobgen.render.sbatch_lines import list_directives
 from jobgen.render.setup_lines import (
@@ -73,7 +74,7 @@ def list_values(plan: Plan, *, standalone: bool) -> dict[str, object]:
         "sweep": Raw(" ".join(list_names(plan.elements))),
         "job_id": Raw(_name_job(plan)),
         "elements": shape.elements,
-        "all_cpus": shape.whole_nodes and shape.cpus_per_task is None,
+        "all_cpus": shape.whole_nodes and shape.cpus_per_task is None and not plan.components,
         "nodes": Raw(nodes),
         "right_hosts": _right_hosts(plan),
         "secrets": " ".join(plan.secrets),
@@ -97,10 +98,7 @@ def list_values(plan: Plan, *, standalone: bool) -> dict[str, object]:
         "why": Raw(why),
         "preflight": plan.preflight
         and {
-            "expect": [
-                {"value": _element(s.value), "comment": explain_setting(s)}
-                for s in plan.preflight.expect
-            ],
+            "expect": list_checks(plan.preflight),
             "stops": plan.preflight.stops,
             "excludes": plan.preflight.excludes,
             "spare": plan.preflight.spare,
@@ -128,6 +126,7 @@ def list_values(plan: Plan, *, standalone: bool) -> dict[str, object]:
         "cwd": Raw(_cwd(plan.container)),
         **view_once(plan, once),
         **view_steps(plan),
+        **view_components(plan),
         "node_setup": format_setup(plan.node_setup),
         "rank_setup": format_setup(plan.rank_setup),
         "prepare": plan.prepare and view_prepare(plan.prepare),
@@ -224,6 +223,8 @@ def _title(plan: Plan) -> str:
     if shape.gpus_per_node:
         node += f" x {shape.gpus_per_node} {shape.gpu or 'GPU'}"
     ranks = f"{shape.world} rank{'s' if shape.world > 1 else ''}"
+    if plan.components:
+        node = " + ".join(each.describe("x") for each in plan.components)
     if plan.programs:
         names = ", ".join(program.name for program in plan.programs)
         kind = "groups" if plan.has_groups else "steps"
@@ -246,12 +247,6 @@ _PURPOSE = {
     "node": "Runs once per node: setup, then the launcher, which starts the node's ranks.",
     "rank": "Runs once per rank: setup, then the rank itself.",
 }
-
-
-def _element(value: str) -> Raw:
-    """A word of an array; one with a bare comma reads as if it were several."""
-    word = quote(value)
-    return Raw(f"'{word}'" if word == value and "," in word else word)
 
 
 def _right_hosts(plan: Plan) -> Raw:

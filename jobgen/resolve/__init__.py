@@ -21,6 +21,7 @@ from jobgen.resolve import (
     binding,
     caches,
     checks,
+    component_jobs,
     container_checks,
     container_command,
     directives,
@@ -99,10 +100,18 @@ def _examine_groups(look: Inputs) -> Examined:
     plans = [(each.plan, each.program_files) for each in every if each.plan is not None]
     if len(plans) < len(every):
         return Examined(None, step_jobs.join_notes([e.problems for e in every]), checked)
-    whole = _examine(group_jobs.widen(look, looks, [plan for plan, _ in plans]))
-    if whole.plan is None:
-        return Examined(None, whole.problems, checked)
-    plan = group_jobs.combine_plans(look, looks, plans, whole.plan)
+    parts = group_jobs.widen_all(look, looks, [plan for plan, _ in plans])
+    joined = [_examine(each) for each in parts]
+    planned = [(each.plan, each.program_files) for each in joined if each.plan is not None]
+    wholes = [plan for plan, _ in planned]
+    wrong = step_jobs.join_notes([each.problems for each in joined if each.plan is None])
+    wrong += tuple(component_jobs.check_components(look, looks))
+    if len(wholes) == len(parts):
+        wrong += tuple(component_jobs.check_carried(look, parts, wholes))
+    if wrong:
+        return Examined(None, wrong, checked)
+    plan = group_jobs.combine_plans(look, looks, plans, planned)
+    plan = plan._replace(components=component_jobs.plan_components(parts, wholes))
     trained = next((each.planner_request for each in every if each.planner_request), None)
     return Examined(plan, plan.notes, checked, trained)
 

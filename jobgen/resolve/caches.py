@@ -11,6 +11,7 @@ import hashlib
 from collections.abc import Mapping
 
 from jobgen.errors import Place
+from jobgen.model.components import choose_starter, count_tasks
 from jobgen.model.decision import SelfEvident, Setting, cite_rule
 from jobgen.model.launchers import name_starter
 from jobgen.model.part_plans import CachesPlan
@@ -82,11 +83,10 @@ def _decided(look: Inputs, shape: Shape) -> tuple[str, str, Place]:
 
 def _remove(shape: Shape) -> tuple[tuple[Word, ...], ...]:
     """The step that removes them; a node that is lost must not keep the job."""
-    nodes: Word = Raw('"$SLURM_NNODES"') if shape.min_nodes else str(shape.nodes)
     return (
         (
-            *("timeout", "60", "srun", "--overlap", "--no-kill", "--wait=0"),
-            *("--kill-on-bad-exit=0", Raw(f"--nodes={nodes}"), Raw(f"--ntasks={nodes}")),
+            *("timeout", "60", *choose_starter(shape), "--overlap", "--no-kill", "--wait=0"),
+            *("--kill-on-bad-exit=0", *count_tasks(shape)),
             "--ntasks-per-node=1",
         ),
         (

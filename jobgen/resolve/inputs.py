@@ -30,6 +30,8 @@ class Inputs(NamedTuple):
     """What that group does beside the others; None for a step, or a job without groups."""
     most_gpus: int | None = None
     """GPUs that the job of this group requests on each node; None if the group is the job."""
+    components: int = 1
+    """Kinds of nodes in the job of this group."""
 
     @property
     def job(self) -> JobSpec:

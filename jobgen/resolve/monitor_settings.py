@@ -23,14 +23,21 @@ def configure_monitor(look: Inputs, shape: Shape, sized: Sized) -> tuple[Monitor
 
     place = look.cite_job("monitor")
     sized.decide("monitor", str(every), "sampling interval for nodes and GPUs", place)
-    gpus = share_gpus(look, shape)
+    gpus = _share_gpus(look, shape)
     notes = (_too_old(look),) if gpus == NO_GPUS else ()
-    plan = plan_monitor(shape, every.seconds, place, gpus)
+    several = shape.components > 1  # each has GPUs of its own
+    plan = plan_monitor(shape, every.seconds, place, () if several else gpus)
     return plan, Part("monitor", files=(build_file(),), notes=notes)
 
 
 def share_gpus(look: Inputs, shape: Shape) -> tuple[Word, ...]:
-    """The GPUs of a step beside the program's; none before the release that shares them."""
+    """The GPUs of a step beside the program's, and that no task is bound to some of them."""
+    gpus = _share_gpus(look, shape)
+    return (*gpus, "--gpu-bind=none") if gpus and gpus != NO_GPUS else gpus
+
+
+def _share_gpus(look: Inputs, shape: Shape) -> tuple[Word, ...]:
+    """The GPUs of such a step; none before the release that shares them."""
     old = look.has_older_slurm(SHARES_GPUS) and shape.gpus_per_node > 0
     return NO_GPUS if old else name_gpus(look, shape)
 

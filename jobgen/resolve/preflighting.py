@@ -11,6 +11,7 @@ from jobgen.model.plan import Part, Shape
 from jobgen.resolve.allocation import merge_options, name_gpus, unbind_gpus
 from jobgen.resolve.inputs import Inputs
 from jobgen.resolve.shape import Sized
+from jobgen.resolve.start import name_component
 from jobgen.shell import Raw, Word
 
 _KEY = "preflight"
@@ -24,7 +25,8 @@ def choose_scripts(look: Inputs, shape: Shape, sized: Sized) -> Part:
         return Part(_KEY)
     from jobgen import preflight
 
-    return Part(_KEY, files=preflight.files(amd=shape.amd, full=word == "full"))
+    het = shape.components > 1
+    return Part(_KEY, files=preflight.files(amd=shape.amd, full=word == "full", het=het))
 
 
 def plan(
@@ -42,8 +44,9 @@ def plan(
     asked = preflight.PreflightInputs(shape, look.cluster.network, env, by_network)
     rows = preflight.expected(asked, full=word == "full")
     gpus = name_gpus(look, shape)
-    if gpus and shape.nodes > 1:
-        rows = (*rows, _srun((*gpus, *unbind_gpus(look, shape))))
+    component = name_component(look.group)
+    if component or (gpus and shape.nodes > 1):
+        rows = (*rows, _srun((*component, *gpus, *unbind_gpus(look, shape))))
     if look.local:
         rows = (
             *rows,
@@ -54,7 +57,9 @@ def plan(
     return PreflightPlan(
         expect=rows,
         stops=shape.min_nodes is None,
-        excludes=bool(stop and stop.requeue and spare > 0) and not look.local and not named,
+        excludes=bool(stop and stop.requeue and spare > 0 and not component)
+        and not look.local
+        and not named,
         spare=spare,
         measures=_expectation(look, shape) if word == "full" else None,
         place=place,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from jobgen.errors import Diagnostic
+from jobgen.model.components import choose_starter, count_tasks
 from jobgen.model.container import BY_SRUN
 from jobgen.model.decision import SelfEvident, Setting
 from jobgen.model.launchers import name_starter
@@ -15,7 +16,7 @@ from jobgen.resolve.container_command import find_container, list_outside
 from jobgen.resolve.inputs import Inputs
 from jobgen.resolve.packing import place_step
 from jobgen.resolve.start import Lines
-from jobgen.shell import Raw, Word
+from jobgen.shell import Raw
 
 PREPARE = Raw('"$JOBGEN_BUNDLE_DIR/prepare.sh"')
 _SETUP = "setup"
@@ -84,10 +85,8 @@ def mount_staged(look: Inputs) -> Part:
 
 
 def _build_start(shape: Shape) -> Lines:
-    elastic = shape.min_nodes is not None
-    nodes: Word = Raw('"$SLURM_NNODES"') if elastic else str(shape.nodes)
     return (
-        ("srun", Raw(f"--nodes={nodes}"), Raw(f"--ntasks={nodes}"), "--ntasks-per-node=1"),
+        (*choose_starter(shape), *count_tasks(shape), "--ntasks-per-node=1"),
         ("--cpu-bind=none", "--kill-on-bad-exit=0", "--wait=0", "--mpi=none"),
         place_step(shape),
         ("bash", PREPARE),

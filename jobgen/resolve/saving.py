@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from jobgen import payload
+from jobgen.model.components import choose_gpu_sharer, count_tasks
 from jobgen.model.decision import PlanCheck, SelfEvident
 from jobgen.model.part_plans import StopPlan
 from jobgen.model.plan import Part, Shape
-from jobgen.monitor import NO_GPUS
 from jobgen.named_tuple import NamedTuple
 from jobgen.resolve import program
 from jobgen.resolve.inputs import Inputs
@@ -72,24 +72,20 @@ def _with_files(*names: str) -> Part:
 
 def _signal(look: Inputs, stop: StopPlan, number: str, shape: Shape) -> StopPlan:
     """The step that sends the signal on each node; whether it succeeds or not, it ends nothing."""
-    nodes: Word = Raw('"$SLURM_NNODES"') if shape.min_nodes else str(shape.nodes)
+    nodes: Word | None = None
     only: tuple[Word, ...] = ()
+    gpus = () if shape.components > 1 else share_gpus(look, shape)
     if look.group:  # the signal goes to the groups that the job waits for
         nodes, only = Raw('"${#HOSTS[@]}"'), (Raw('"${lasting[@]}"'),)
     elif look.step:  # the signal goes to the step that runs
         nodes = Raw('"$step_nodes"')
     step: tuple[tuple[Word, ...], ...] = (
-        ("srun", "--overlap", Raw(f"--nodes={nodes}"), Raw(f"--ntasks={nodes}")),
+        (*choose_gpu_sharer(shape), "--overlap", *count_tasks(shape, nodes)),
         ("--ntasks-per-node=1", "--cpus-per-task=1", "--cpu-bind=none", "--mpi=none"),
-        ("--no-kill", "--wait=0", "--kill-on-bad-exit=0", *_gpus(look, shape)),
+        ("--no-kill", "--wait=0", "--kill-on-bad-exit=0", *gpus),
         ("bash", Raw(f'"$JOBGEN_BUNDLE_DIR/{SENDER}"'), number, str(stop.grace), *only),
     )
     return stop._replace(ranks=number, step=step)
-
-
-def _gpus(look: Inputs, shape: Shape) -> tuple[Word, ...]:
-    gpus = share_gpus(look, shape)
-    return (*gpus, "--gpu-bind=none") if gpus and gpus != NO_GPUS else gpus
 
 
 def check_mention(spec: Loaded[JobSpec], named: bool | None) -> tuple[PlanCheck, ...]:

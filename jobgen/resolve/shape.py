@@ -67,6 +67,7 @@ def decide_shape(look: Inputs, program: Program, sized: Sized) -> tuple[Shape, S
         whole_nodes=whole,
         elements=elements,
         packing=packing,
+        components=look.components,
     )
     check_sharing(look, size, launcher.value, sized)
     return size, launcher

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from jobgen.launch import Launch
 from jobgen.model.decision import Setting, cite_rule
-from jobgen.model.plan import Shape
+from jobgen.model.plan import GroupRole, Shape
 from jobgen.resolve.allocation import name_gpus, unbind_gpus
 from jobgen.resolve.inputs import Inputs
 from jobgen.resolve.packing import place_step
@@ -86,9 +86,18 @@ def _nodes_of_part(look: Inputs) -> tuple[Word, ...]:
     """Which nodes of the job a step or a group has; one beside another group shares them."""
     if not look.step:
         return ()
-    first = look.group.first if look.group else 0
-    shares = ("--overlap",) if look.group and look.group.on else ()
-    return (f"--relative={first}", *shares)
+    role = look.group
+    if role is None:
+        return ("--relative=0",)
+    shares = ("--overlap",) if role.on else ()
+    return (*name_component(role), f"--relative={role.first - role.offset}", *shares)
+
+
+def name_component(role: GroupRole | None) -> tuple[Word, ...]:
+    """The option of srun that names the component of a group; none if the job has only one."""
+    if role is None or role.component is None:
+        return ()
+    return (f"--het-group={role.component}",)
 
 
 def _cpus(shape: Shape) -> tuple[Word, ...]:

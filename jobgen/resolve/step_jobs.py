@@ -22,9 +22,11 @@ if TYPE_CHECKING:
 V = TypeVar("V")
 _REPLACED = frozenset(
     {"run", "nodes", "procs_per_node", "launcher", "train", "gpus_per_node", "cpus_per_task"}
-    | {"ranks_per_gpu"}
+    | {"ranks_per_gpu", "mem"}
 )
 """Keys of a job that a step or a group has, too."""
+_MERGED = frozenset({"env", "slurm"})
+"""Keys whose entries stand beside those of the job."""
 _OF_A_STEP = frozenset(
     {"JOBGEN_LOG_DIR", "JOBGEN_BUNDLE_DIR", "JOBGEN_STEP", "JOBGEN_WORLD_SIZE", "MASTER_PORT"}
     | {"JOBGEN_RANKS_PER_NODE", "JOBGEN_CPUS_PER_RANK", "RDZV_ID", "JOBGEN_ROUND"}
@@ -53,7 +55,15 @@ def split_off(
         for key, value in part.items()
         if key in _REPLACED and value is not None and value != ""
     }
-    value = job.replace(steps=(), groups=(), env={**job.env, **part.env}, **asked)
+    options = getattr(part, "slurm", {})
+    value = job.replace(
+        steps=(),
+        groups=(),
+        env={**job.env, **part.env},
+        slurm={**job.slurm, **options},
+        slurm_extra=(*job.slurm_extra, *getattr(part, "slurm_extra", ())),
+        **asked,
+    )
     return spec._replace(
         value=value,
         places=_lift(spec.places, above),
@@ -72,7 +82,7 @@ def _lift(table: Mapping[Path, V], above: Path) -> dict[Path, V]:
     kept = {
         path: value
         for path, value in table.items()
-        if path[:1] != above[:1] and (path[:1] == ("env",) or path[0] not in own)
+        if path[:1] != above[:1] and (path[0] in _MERGED or path[0] not in own)
     }
     return kept | {path: value for path, value in inner.items() if path}
 

@@ -56,6 +56,8 @@ class Allocation(NamedTuple):
     nodes: tuple[str, ...]
     cluster: str = ""
     """Of several that one controller knows; empty for its own."""
+    component: int | None = None
+    """Of a heterogeneous job: its index; None if the job has only one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,5 +216,9 @@ def merge_observations(job: JobId, parts: Iterable[Observation]) -> Observation 
     if not mine:
         return None
     rank = {state: n for n, state in enumerate(LIVE)}
+    mine.sort(key=lambda part: part.job.component or 0)
     first = min(mine, key=lambda part: rank.get(part.state, len(rank)))
-    return replace(first, job=job)
+    nodes = first.nodes
+    if job.component is None and first.job.component is not None:
+        nodes = ",".join(part.nodes for part in mine if part.nodes)
+    return replace(first, job=job, nodes=nodes)

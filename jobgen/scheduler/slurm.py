@@ -31,7 +31,7 @@ from jobgen.shell import Command, Result
 # id, state, reason, nodes, elapsed, left, start, working directory, comment, name
 QUERY = SEPARATOR.join(("%i", "%T", "%r", "%N", "%M", "%L", "%S", "%Z", "%k", "%j"))
 FIND = SEPARATOR.join(("%i", "%Z", "%k", "%j"))
-ALLOCATION = SEPARATOR.join(("%A", "%N"))
+ALLOCATION = SEPARATOR.join(("%A", "%N", "%i"))
 LIVE = SEPARATOR.join(("%T", "%Z", "%k"))
 HISTORY = "JobID,State,Reason,NodeList,ElapsedRaw,ExitCode,Start,WorkDir,Comment,JobName"
 FIND_PAST = "JobID,WorkDir,Comment,JobName"
@@ -144,7 +144,7 @@ class SlurmScheduler:
         return Command(("scancel", *_on(jobs), *extra, *bare))
 
     def find_allocations(self, job: JobId) -> Command:
-        """squeue, with the number that an element of an array has of its own."""
+        """squeue, with the number that an element of an array, or a component, has of its own."""
         bare = str(job._replace(cluster=""))
         words = ("--noheader", "--states=running", f"--jobs={bare}", f"--format={ALLOCATION}")
         return Command(("squeue", *_on((job,)), *words))
@@ -153,12 +153,8 @@ class SlurmScheduler:
         """The rows that name nodes."""
         if result.code != 0:
             return () if "Invalid job id specified" in result.error_text else None
-        rows = split_rows(result.text, 2)
-        return tuple(
-            Allocation(int(job), split_nodes(nodes))
-            for job, nodes in ((row[0].strip(), clean_field(row[1])) for row in rows)
-            if re.fullmatch(r"\d{1,10}", job, re.ASCII) and nodes
-        )
+        found = (_read_allocation(*row) for row in split_rows(result.text, 3))
+        return tuple(each for each in found if each is not None)
 
     def start_step(
         self,
@@ -172,7 +168,9 @@ class SlurmScheduler:
     ) -> Command:
         """srun into the allocation: it shares the CPUs and GPUs of the job with the ranks."""
         on = (f"--clusters={allocation.cluster}",) if allocation.cluster else ()
-        where = (f"--jobid={allocation.job}", f"--nodelist={node}", "--nodes=1", "--ntasks=1")
+        part = () if allocation.component is None else (f"--het-group={allocation.component}",)
+        job = (f"--jobid={allocation.job}", *part)
+        where = (*job, f"--nodelist={node}", "--nodes=1", "--ntasks=1")
         how = ("--overlap", "--cpu-bind=none", "--mpi=none", f"--job-name={name}")
         pty = ("--pty",) if tty else ()
         # else slurmstepd keeps what comes until a line is complete
@@ -207,6 +205,18 @@ class SlurmScheduler:
             accounting=accounting,
             version=found.get("SLURM_VERSION", ""),
         )
+
+
+def _read_allocation(number: str, nodes: str, row: str) -> Allocation | None:
+    """The allocation of a row of squeue; None of one that has no nodes.
+
+    srun takes a component by the number of its job and its own index, not by its own number.
+    """
+    nodes, known = clean_field(nodes), parse_job_id(row)
+    if re.fullmatch(r"\d{1,10}", number.strip(), re.ASCII) is None or not nodes or known is None:
+        return None
+    job = int(number) if known.component is None else known.job
+    return Allocation(job, split_nodes(nodes), component=known.component)
 
 
 def is_accounting_off(result: Result) -> bool:

@@ -39,7 +39,7 @@ def test_slurm_accepts_every_script() -> None:
             what = f"ReservationName={name} Users=tester StartTime=now Duration=10 Nodes=ALL"
             cluster.slurm("scontrol", "create", "reservation", *what.split(), "Flags=OVERLAP")
         for number, text in scripts.items():
-            here = {} if "partition" in directives(text) else {"SBATCH_PARTITION": "made_up"}
+            here = {} if "partition" in directives(text)[0] else {"SBATCH_PARTITION": "made_up"}
             words = ["sbatch", "--test-only"]
             done = cluster.run("login", words, stdin=text, check=False, env=here)
             if done.returncode or "to start at" not in done.stderr:

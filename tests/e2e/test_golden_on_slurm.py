@@ -33,14 +33,16 @@ POWER = (
 Directives = Mapping[str, str]
 
 
-def directives(script: str) -> dict[str, str]:
-    """The options of a script, as sbatch reads them: long name → value."""
-    found = {}
-    for line in script.splitlines():
-        if line.startswith("#SBATCH"):
-            for word in shlex.split(line.removeprefix("#SBATCH"), comments=True):
-                name, _, value = word.removeprefix("--").partition("=")
-                found[name] = value
+def directives(script: str) -> list[dict[str, str]]:
+    """The options of each component, as sbatch reads them: long name → value."""
+    found: list[dict[str, str]] = []
+    for part in script.split("#SBATCH hetjob\n"):
+        found.append({})
+        for line in part.splitlines():
+            if line.startswith("#SBATCH"):
+                for word in shlex.split(line.removeprefix("#SBATCH"), comments=True):
+                    name, _, value = word.removeprefix("--").partition("=")
+                    found[-1][name] = value
     return found
 
 
@@ -53,7 +55,8 @@ def stripped(script: str) -> tuple[str, list[str]]:
 
 def every(scripts: Mapping[str, str], option: str, pattern: str) -> list[str]:
     """All names that the scripts use in an option, once each."""
-    values = (directives(text).get(option, "") for text in scripts.values())
+    parts = (part for text in scripts.values() for part in directives(text))
+    values = (part.get(option, "") for part in parts)
     return sorted({name for value in values for name in re.findall(pattern, value)})
 
 
@@ -107,7 +110,7 @@ def test_slurm_accepts_the_script(
     text, gone = stripped(scripts[name])
     if gone:
         record_property("stripped", [name, *(line.strip() for line in gone)])
-    here = {} if "partition" in directives(text) else {"SBATCH_PARTITION": "made_up"}
+    here = {} if "partition" in directives(text)[0] else {"SBATCH_PARTITION": "made_up"}
     words = ["sbatch", "--test-only"]
     done = controller.run("login", words, stdin=text, check=False, env=here)
     assert done.returncode == 0, done.stderr

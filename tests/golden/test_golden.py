@@ -100,13 +100,15 @@ def test_the_directives_are_those_of_the_plan_and_nothing_else(case: str) -> Non
     plan = planned(case)
     script = rendered(case)["job.sbatch"].content.decode()
     head = script[: script.index("# shellcheck")]
-    found = {}
-    for line in head.splitlines():
-        if line.startswith("#SBATCH"):
-            (word,) = shlex.split(line.removeprefix("#SBATCH"), comments=True)
-            name, _, value = word.removeprefix("--").partition("=")
-            found[name] = value
-    assert found == {name: setting.value for name, setting in plan.directives.items()}
+    tables = [each.directives for each in plan.components] or [plan.directives]
+    for part, directives in zip(head.split("#SBATCH hetjob\n"), tables, strict=True):
+        found = {}
+        for line in part.splitlines():
+            if line.startswith("#SBATCH"):
+                (word,) = shlex.split(line.removeprefix("#SBATCH"), comments=True)
+                name, _, value = word.removeprefix("--").partition("=")
+                found[name] = value
+        assert found == {name: setting.value for name, setting in directives.items()}
     assert "#SBATCH" not in script[len(head) :]
 
 

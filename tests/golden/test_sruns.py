@@ -49,6 +49,6 @@ def test_a_failed_task_ends_the_training_of_a_fixed_size_and_nothing_else(case: 
 def test_the_cases_start_programs_preflights_and_monitors_by_srun() -> None:
     files = {file for case in CASES for file, found in sruns(case).items() if found}
     launchers = {planned(case).launcher.value for case in CASES if sruns(case)["job.sbatch"]}
-    assert files == {"job.sbatch", "element.sh", "preflight.sh"}
+    assert files == {"job.sbatch", "element.sh", "preflight.sh", "components.sh"}
     assert launchers == {name for name, row in LAUNCHERS.items() if not row.starts_all_nodes}
     assert any("monitor.sh" in command for case in CASES for command in commands(case))

@@ -45,8 +45,25 @@ def test_a_group_has_a_name_and_only_what_differs() -> None:
         ("groups: {a: {run: a.py}}\n", "groups.a.nodes is missing"),
         ("groups: {a: {nodes: 1, run: a.py, name: b}}\n", "a group has its name before the colon"),
         (
-            "groups: {a: {nodes: 1, run: a.py, slurm: {partition: cpu}}}\n",
-            "groups.a.slurm: all groups have the same kind of nodes",
+            "groups: {a: {nodes: 1, run: a.py, slurm: {comment: fast}}}\n",
+            "groups.a.slurm.comment: comment holds for all groups",
+        ),
+        (
+            "groups: {a: {nodes: 1, run: a.py, slurm: {partitoin: cpu}}}\n",
+            "groups.a.slurm.partitoin: sbatch has no option 'partitoin'",
+        ),
+        (
+            f"groups: {{{A}, c: {{run: c.py, on: a, slurm: {{partition: cpu}}}}}}\n",
+            "groups.c.slurm: the group runs on the nodes of 'a'",
+        ),
+        (f"groups: {{{A}, c: {{run: c.py, on: a, mem: 8G}}}}\n", "groups.c.mem: the group runs on"),
+        (
+            "groups: {a: {nodes: 1, run: a.py, mem: 8G, slurm: {mem-per-cpu: 1G}}}\n",
+            "groups.a.mem and groups.a.slurm.mem-per-cpu: both request memory",
+        ),
+        (
+            f"mem: 8G\ngroups: {{{A}, c: {{nodes: 1, run: c, slurm: {{mem-per-cpu: 1G}}}}}}\n",
+            "mem and groups.c.slurm.mem-per-cpu: both request memory",
         ),
         (f"groups: {{{A}, c: {{run: c.py, on: b}}}}\n", "no other group is called 'b'"),
         (f"groups: {{{A}, c: {{nodes: 1, run: c, until: c}}}}\n", "no other group is called 'c'"),

@@ -6,7 +6,7 @@ import pytest
 
 from jobgen.errors import Invalid
 from jobgen.model.plan import Plan
-from tests.resolve.made import GPUS, job, plan
+from tests.resolve.made import CPUS, GPUS, job, plan
 
 TRAIN = "train: {nodes: 1, run: train.py}"
 SERVE = "serve: {nodes: 1, launcher: plain, run: ./serve, until: train, ready: {port: 8000}}"
@@ -51,6 +51,12 @@ def test_a_group_beside_another_one_shares_its_node_and_takes_no_gpus() -> None:
     assert "--relative=0 --overlap" in join_start(made, 1)
     assert "gpus" not in join_start(made, 1)
     assert '--cpus-per-task="$cpus"' in join_start(made, 1), "all CPUs of a whole node"
+
+
+def test_groups_of_one_rank_each_bring_the_preflight_of_all_nodes() -> None:
+    made = groups("a: {nodes: 1, run: ./a}", "b: {nodes: 1, run: ./b}", cluster=CPUS)
+    assert made.preflight is not None
+    assert "preflight.sh" in {file.path for file in made.files}
 
 
 def test_a_group_may_use_fewer_gpus_than_the_job_requests() -> None:

@@ -234,8 +234,33 @@ def test_a_step_joins_a_running_job_on_one_of_its_nodes() -> None:
 def test_an_element_of_an_array_has_a_number_of_its_own() -> None:
     asked = SLURM.find_allocations(JobId(8123, task=4, cluster="alpha")).words
     assert {"--jobs=8123_4", "--clusters=alpha"} <= {*asked}
-    told = Result(0, f"CLUSTER: alpha\n8127{SEPARATOR}n[1-2],m7\n8128{SEPARATOR}\n".encode())
+    rows = [("8127", "n[1-2],m7", "8123_4"), ("8128", "", "8123_5")]
+    lines = ["CLUSTER: alpha", *(SEPARATOR.join(row) for row in rows)]
+    told = Result(0, "\n".join(lines).encode())
     assert SLURM.parse_allocations(told) == (Allocation(8127, ("n1", "n2", "m7")),)
+
+
+def test_a_component_is_entered_by_its_index_in_its_job() -> None:
+    rows = [("8", "n1", "7+1"), ("7", "n[3-4]", "7+0")]
+    told = Result(0, "\n".join(SEPARATOR.join(row) for row in rows).encode())
+    found = SLURM.parse_allocations(told)
+    assert found == (Allocation(7, ("n1",), component=1), Allocation(7, ("n3", "n4"), component=0))
+    words = SLURM.start_step(found[0], "n1", Command.of("ls"), name="look").words
+    assert {"--jobid=7", "--het-group=1", "--nodelist=n1"} <= {*words}
+
+
+def test_the_components_of_a_job_are_one_job_on_all_their_nodes() -> None:
+    def see(component: int, state: JobState, nodes: str) -> Observation:
+        return Observation(JobId(7, component=component), state, nodes=nodes)
+
+    parts = [see(1, JobState.RUNNING, "n1"), see(0, JobState.RUNNING, "n[3-4]")]
+    merged = merge_observations(JobId(7), parts)
+    assert merged is not None
+    assert (merged.job, merged.state, merged.nodes) == (JobId(7), JobState.RUNNING, "n[3-4],n1")
+    parts = [see(1, JobState.COMPLETED, "n1"), see(0, JobState.FAILED, "n[3-4]")]
+    merged = merge_observations(JobId(7), parts)
+    assert merged is not None
+    assert merged.state is JobState.FAILED, "the batch shell runs in the first component"
 
 
 def test_a_job_that_is_gone_has_no_allocation_and_silence_is_told_from_it() -> None:
@@ -247,7 +272,8 @@ def test_a_job_that_is_gone_has_no_allocation_and_silence_is_told_from_it() -> N
 @pytest.mark.parametrize("nodes", ["-oProxyCommand=x", "n1;id", "n[1-", "n1 n2", "n[1-999999999]"])
 def test_what_is_no_node_list_names_no_node(nodes: str) -> None:
     assert split_nodes(nodes) == ()
-    assert SLURM.parse_allocations(Result(0, f"7{SEPARATOR}{nodes}\n".encode())) in (
+    row = f"7{SEPARATOR}{nodes}{SEPARATOR}7\n"
+    assert SLURM.parse_allocations(Result(0, row.encode())) in (
         (),
         (Allocation(7, ()),),
     )

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from jobgen.app.plan_extras import Planned
     from jobgen.app.prepare import PreparedJob
     from jobgen.model.decision import Decision, PlanCheck
+    from jobgen.model.plan import Plan
     from jobgen.upload import Manifest
 
 
@@ -69,6 +70,7 @@ def data(planned: Planned) -> dict[str, Any]:
         "launcher": _decision(plan.launcher),
         "decisions": {k: _decision(d) for k, d in plan.other.items()},
         "sbatch": {k: _decision(d) for k, d in plan.directives.items()},
+        **_list_components(plan),
         "environment": {k: _decision(d) for k, d in plan.env.items()},
         "secrets": {name: ready.facts.secrets.get(name) for name in plan.secrets},
         "setup": [_decision(line) for line in (*plan.site_setup, *plan.setup)],
@@ -91,6 +93,19 @@ def dump_files(ready: PreparedJob) -> list[dict[str, Any]]:
         {"path": f.path, "sha256": sha256(f.content).hexdigest(), "bytes": len(f.content)}
         for f in ready.bundle.files
     ]
+
+
+def _list_components(plan: Plan) -> dict[str, Any]:
+    """What each component of a heterogeneous job requests; nothing of another job."""
+    listed = [
+        {
+            "nodes": each.shape.nodes,
+            "gpus_per_node": each.shape.gpus_per_node,
+            "sbatch": {name: _decision(setting) for name, setting in each.directives.items()},
+        }
+        for each in plan.components
+    ]
+    return {"components": listed} if listed else {}
 
 
 def _decision(decision: Decision[Any]) -> dict[str, Any]:

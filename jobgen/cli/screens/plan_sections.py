@@ -123,9 +123,11 @@ def _draw_steps(preview: Preview, ink: Ink) -> str:
 
 
 def _draw_sbatch(preview: Preview, ink: Ink) -> str:
-    return _titled(
-        "sbatch options", fold_rows(_list_rows(preview.plan.directives, "--"), ink.width), ink
-    )
+    plan = preview.plan
+    tables = [each.directives for each in plan.components] or [plan.directives]
+    shown = [fold_rows(_list_rows(table, "--"), ink.width) for table in tables]
+    titles = ["sbatch options", *(f"Component {n}" for n in range(1, len(tables)))]
+    return "\n".join(_titled(*each, ink) for each in zip(titles, shown, strict=True))
 
 
 def draw_environment(preview: Preview, ink: Ink) -> str:

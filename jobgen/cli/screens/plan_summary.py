@@ -167,6 +167,9 @@ def draw_headline(plan: Plan, ink: Ink) -> list[str]:
 
 def _describe_shape(plan: Plan) -> str:
     shape = plan.shape.allocated
+    if plan.components:
+        parts = " + ".join(defuse(each.describe(TIMES)) for each in plan.components)
+        return f"{parts}, {Walltime(shape.seconds).human()}"
     nodes = count(shape.nodes, "node")
     if shape.min_nodes is not None:
         nodes = f"{shape.min_nodes} to {nodes}"

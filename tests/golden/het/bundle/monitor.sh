@@ -1,0 +1,1 @@
+../../../../jobgen/payload/monitor.sh

@@ -1,0 +1,1 @@
+../../../../jobgen/payload/signal_ranks.sh

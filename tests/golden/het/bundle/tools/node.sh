@@ -1,0 +1,28 @@
+#!/bin/bash
+# Runs once per node: setup, then the launcher, which starts the node's ranks.
+# shellcheck disable=SC1090,SC1091  # the cluster's files are not available here
+node=${SLURMD_NODENAME:-$HOSTNAME}
+die() { printf 'jobgen: %s: %s\n' "$node" "$2" >&2; exit "$1"; } # CODE TEXT
+# Record a failure before a rank starts like the exit of a rank.
+record_end() {
+    local code=$? events=$JOBGEN_STATE_DIR/events
+    ((code)) && mkdir -p "$events" || return
+    printf 'v=1 time=%s kind=exit node=%s rank=- code=%s signal=0 step=tools\n' "$(date +%s.%N)" "$node" "$code" \
+        >"$events/$JOBGEN_RESTART.$node.node${SLURM_LOCALID:-0}"
+}
+trap record_end EXIT
+cd "$JOBGEN_WORK_DIR" || die 96 'the working directory does not exist on this node'
+# ---- Setup: a failing line ends the job, unless it ends in || true -----------------------------
+setup_failed() {
+    local code=$?
+    # ignore failures inside the site's own files
+    [[ ${#BASH_SOURCE[@]} -gt 2 ]] || die "$code" "setup failed: $1"
+}
+trap 'setup_failed "$BASH_COMMAND"' ERR
+# job.yaml:5
+source .venv/bin/activate
+trap - ERR
+# ---- Launch ------------------------------------------------------------------------------------
+set -uo pipefail
+export JOBGEN_NODE_RANK="$SLURM_NODEID" JOBGEN_NUM_NODES="$SLURM_NNODES"
+exec bash "$JOBGEN_BUNDLE_DIR/rank.sh" bash "$JOBGEN_BUNDLE_DIR/program.sh"

@@ -1,0 +1,88 @@
+#!/bin/bash
+# rank.sh PROGRAM [WORD...]: run one rank, with any launcher: check the world size, redirect the program's
+# output to the rank's log files, record its start and end, and exit with its code.
+set -uo pipefail
+node=${SLURMD_NODENAME:-${HOSTNAME%%.*}}
+# launcher: plain: one rank per node, without torch's variables
+rank=${JOBGEN_NODE_RANK:-${RANK:-}} recording=
+
+# record KIND KEY=VALUE...: append a line to this rank's file of the event record.
+record() {
+    local time=${EPOCHREALTIME:-$(date +%s.%N)} words=("${@:2}")
+    words+=("step=$JOBGEN_STEP") # one of several
+    words=("${words[@]//%/%25}")
+    printf 'v=1 time=%s kind=%s node=%s rank=%s %s\n' "${time/,/.}" "$1" "$node" "$rank" "${words[*]// /%20}" \
+        >>"$JOBGEN_STATE_DIR/events/$JOBGEN_RESTART.$node.$rank"
+}
+die() {
+    printf 'jobgen: rank %s on %s: %s\n' "${rank:-?}" "$node" "$2" >&2
+    [[ -z $rank ]] || record exit "code=$1" signal=0 "why=$2"
+    exit "$1"
+}
+mkdir -p "$JOBGEN_LOG_DIR" "$JOBGEN_STATE_DIR"/{pids,events} || die 96 "cannot create $JOBGEN_LOG_DIR"
+if [[ -z ${JOBGEN_NODE_RANK:-} ]]; then
+    [[ -n $rank && -n ${WORLD_SIZE:-} ]] || die 97 'the launcher did not set RANK and WORLD_SIZE'
+    ((WORLD_SIZE >= ${JOBGEN_MIN_WORLD_SIZE:-JOBGEN_WORLD_SIZE} && WORLD_SIZE <= JOBGEN_WORLD_SIZE)) ||
+        die 97 "world size is $WORLD_SIZE, but the job has $JOBGEN_WORLD_SIZE ranks"
+    export LOCAL_WORLD_SIZE=${LOCAL_WORLD_SIZE:-$JOBGEN_RANKS_PER_NODE}
+fi
+# Directly to files, not through a pipe: no output is lost, even if the rank is killed.
+log=$JOBGEN_LOG_DIR/$node.$rank
+touch "$log.out" "$log.err" || die 96 "cannot write to $JOBGEN_LOG_DIR"
+for stream in out err; do [[ $rank != 0 ]] || ln -sfn "$node.0.$stream" "$JOBGEN_LOG_DIR/rank0.$stream"; done
+# ---- Program: in this process group, and killed with this shell -------------------------------------
+program=("$@") id=$$.$RANDOM. signals=(TERM INT HUP QUIT USR1 USR2) recorder=$JOBGEN_RUN_DIR/submit/environment.sh
+# setpriv (util-linux 2.33) makes the kernel kill it with this shell
+if setpriv --pdeathsig KILL true 2>/dev/null; then program=(setpriv --pdeathsig KILL "$@"); fi
+start_program() {
+    trap - INT QUIT # bash ignores them in background processes
+    printf '%s\n' "$BASHPID" >"$JOBGEN_STATE_DIR/pids/$node.$rank"
+    export JOBGEN_RANK_ID=$id
+    exec "${program[@]}" >>"$log.out" 2>>"$log.err" {alive}>&-
+}
+# signal_all SIGNAL: to the program and its descendants; false if none is left.
+signal_all() {
+    local pids
+    mapfile -t pids < <(grep -lsF "JOBGEN_RANK_ID=$id" /proc/[0-9]*/environ | cut -d/ -f3)
+    # At the end of the group: a shell that SIGTERM ends does not wait for what it has started, and gets it only if alone.
+    local pid others=() over=$JOBGEN_STATE_DIR/over.$JOBGEN_RESTART.$JOBGEN_STEP
+    for pid in "${pids[@]}"; do grep -qsz '/program\.sh$' "/proc/$pid/cmdline" || others+=("$pid"); done
+    [[ $1 != TERM || ! -e $over || ${#others[@]} == 0 ]] || pids=("${others[@]}")
+    ((${#pids[@]} > 0)) || return
+    kill -s "$1" "${pids[@]}" 2>/dev/null || true # some may have exited
+}
+# Slurm does not kill processes started over ssh or by a daemon: with JOBGEN_GUARD, the rank checks for
+# the end of the job, or the failure of another rank, itself.
+is_over() {
+    local state=$JOBGEN_STATE_DIR start=$JOBGEN_RESTART
+    [[ ! -e $state/over.$start.$JOBGEN_STEP ]] || return 0 # with this group, another one ends it
+    [[ -e $JOBGEN_RUN_DIR/cancel || -e $state/failed.$start || -e $state/exit.$start ||
+        -e $state/requeued.$start ]]
+}
+# Reads a pipe that closes when this shell exits or is killed, then kills what is left.
+keep() {
+    trap : "${signals[@]}"
+    while :; do
+        read -r ${JOBGEN_GUARD:+-t 1} && return
+        (($? > 128)) || break
+        if is_over && signal_all TERM; then break; fi
+    done
+    read -r -t 30 && return # time to save after SIGTERM; none if this shell is gone
+    while signal_all KILL; do sleep 0.2; done
+}
+exec {alive}> >(keep >/dev/null 2>&1)
+record start "local=${LOCAL_RANK:-0}" "world=${WORLD_SIZE:-$JOBGEN_WORLD_SIZE}"
+[[ $rank != 0 || ! -r $recorder ]] || { bash "$recorder" {alive}>&- & recording=$!; } # packages, modules
+# Slurm and the launchers signal the program itself; this shell only waits for it
+trap : "${signals[@]}"
+run_program() { (start_program); } 2>/dev/null
+run_program
+rc=$?
+record exit "code=$rc" "signal=$((rc > 128 && rc < 193 ? rc - 128 : 0))"
+((rc)) || { : >"$JOBGEN_STATE_DIR/left.$JOBGEN_RESTART"; [[ -z $recording ]] || wait "$recording"; }
+# to be stopped is no failure
+[[ ! -e $JOBGEN_STATE_DIR/over.$JOBGEN_RESTART.$JOBGEN_STEP ]] || { (echo over >&"$alive") 2>/dev/null; exit "$rc"; }
+# if torchrun may restart ranks, it stops them itself
+((rc == 0 || ${TORCHELASTIC_MAX_RESTARTS:-0})) || : >"$JOBGEN_STATE_DIR/failed.$JOBGEN_RESTART"
+(echo over >&"$alive") 2>/dev/null
+exit "$rc"

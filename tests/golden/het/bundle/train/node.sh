@@ -1,0 +1,48 @@
+#!/bin/bash
+# Runs once per node: setup, then the launcher, which starts the node's ranks.
+# shellcheck disable=SC1090,SC1091  # the cluster's files are not available here
+node=${SLURMD_NODENAME:-$HOSTNAME}
+die() { printf 'jobgen: %s: %s\n' "$node" "$2" >&2; exit "$1"; } # CODE TEXT
+# Record a failure before a rank starts like the exit of a rank.
+record_end() {
+    local code=$? events=$JOBGEN_STATE_DIR/events
+    ((code)) && mkdir -p "$events" || return
+    printf 'v=1 time=%s kind=exit node=%s rank=- code=%s signal=0 step=train\n' "$(date +%s.%N)" "$node" "$code" \
+        >"$events/$JOBGEN_RESTART.$node.node${SLURM_LOCALID:-0}"
+}
+trap record_end EXIT
+cd "$JOBGEN_WORK_DIR" || die 96 'the working directory does not exist on this node'
+# ---- Compiler caches: node-local, because ranks race for them in a shared home directory ---------
+all_caches=${TMPDIR:-/tmp}/jobgen-$UID-$SLURM_JOB_ID-$SLURMD_NODENAME-4b709016
+caches=$all_caches.$JOBGEN_RESTART
+# a requeued job keeps its caches, but no locks of killed ranks: torch would wait for them forever
+for old in "$all_caches".*; do
+    [[ $old == "$caches" || ! -O $old ]] ||
+        { find "$old" -name lock -delete && touch -c "$old" && mv -T "$old" "$caches"; } 2>/dev/null
+done
+mkdir -m 700 "$caches" 2>/dev/null
+[[ -d $caches && -O $caches && ! -L $caches ]] ||
+    caches=$(mktemp -d "$all_caches-XXXXXXXX") || die 96 'cannot create a directory for caches'
+find "${TMPDIR:-/tmp}" -maxdepth 1 -user "$UID" -name "jobgen-$UID-*" -mtime +30 \
+    ! -name "*-$SLURM_JOB_ID-*" -exec rm -rf {} + # of other jobs, older than a month
+[[ $SLURM_LOCALID != 0 || $(stat -f -c %T "$caches") != tmpfs ]] ||
+    printf 'jobgen: %s: %s is in memory, so caches use memory\n' "$SLURMD_NODENAME" "$caches" >&2
+export TRITON_CACHE_DIR=$caches/triton TORCHINDUCTOR_CACHE_DIR=$caches/inductor \
+    TORCH_EXTENSIONS_DIR=$caches/extensions
+# ---- Setup: a failing line ends the job, unless it ends in || true -----------------------------
+setup_failed() {
+    local code=$?
+    # ignore failures inside the site's own files
+    [[ ${#BASH_SOURCE[@]} -gt 2 ]] || die "$code" "setup failed: $1"
+}
+trap 'setup_failed "$BASH_COMMAND"' ERR
+# job.yaml:5
+source .venv/bin/activate
+trap - ERR
+# ---- Launch ------------------------------------------------------------------------------------
+set -uo pipefail
+command -v torchrun >/dev/null || die 127 "torchrun is not on PATH; activate its environment in the job's setup key"
+exec torchrun --nnodes=2 --nproc-per-node=8 \
+  --rdzv-backend=c10d --rdzv-id="$RDZV_ID" --rdzv-endpoint="$MASTER_ADDR:$MASTER_PORT" \
+  --rdzv-conf="is_host=$((SLURM_NODEID == 0)),join_timeout=900,read_timeout=120" --local-addr="$SLURMD_NODENAME" \
+  --max-restarts=0 --no-python bash "$JOBGEN_BUNDLE_DIR/rank.sh" bash "$JOBGEN_BUNDLE_DIR/program.sh"
