@@ -164,9 +164,21 @@ def _has_gpus(value: str, made: Mapping[str, str], _: Original) -> bool:
     return bool(re.search(rf"(^|[:,]){count}(,|$)", asked))
 
 
+def _has_gpus_of_tasks(value: str, made: Mapping[str, str], original: Original) -> bool:
+    kind, colon, count = value.rpartition(":")
+    return _has_gpus(f"{kind}{colon}{int(count) * _count_tasks(original)}", made, original)
+
+
 def _has_cpus_of_tasks(value: str, made: Mapping[str, str], original: Original) -> bool:
+    return _has_cpus(value, str(_count_tasks(original)), made)
+
+
+def _count_tasks(original: Original) -> int:
+    """The tasks of a node."""
     asked = original.directives
-    return _has_cpus(value, asked.get("ntasks-per-node") or asked.get("tasks-per-node"), made)
+    each = asked.get("ntasks-per-node") or asked.get("tasks-per-node")
+    tasks, nodes = asked.get("ntasks") or "1", asked.get("nodes") or "1"
+    return int(each or int(tasks) // int(nodes) or 1)
 
 
 def _has_cpus_of_gpus(value: str, made: Mapping[str, str], original: Original) -> bool:
@@ -217,7 +229,7 @@ def _has_signal(value: str, made: Mapping[str, str], _: Original) -> bool:
 RULES: dict[str, Rule] = {
     "gres": _has_gpus,
     "gpus-per-node": _has_gpus,
-    "gpus-per-task": _has_gpus,
+    "gpus-per-task": _has_gpus_of_tasks,
     "cpus-per-task": _has_cpus_of_tasks,
     "cpus-per-gpu": _has_cpus_of_gpus,
     "time": _has_time,
@@ -282,6 +294,8 @@ def _has_launcher(original: Original, rendered: Rendered) -> bool:
 def _has_step(when: str, words: str, rendered: Rendered) -> bool:
     """Whether the command stands in a file that runs at that time."""
     kind, _, name = when.partition(":")
+    if kind == "rounds":
+        return f"JOBGEN_ROUND <= {words};" in rendered.files["job.sbatch"]
     if kind == "step":
         paths = [f"{name}/program.sh"]
     elif kind in FOLDERS:

@@ -26,10 +26,7 @@ from tests.shellcheck import shellcheck
 ORIGINALS = read_originals()
 OF_THE_USER = "SC2086,SC2154,SC2155"
 """Words that the scripts' authors did not quote, variables of their sites, and what they export."""
-LOSSES = {
-    "089": ["step: ten experiments"],  # a loop around several steps
-    "090": ["any: hang_monitor", "step: NEXP experiments"],
-}
+LOSSES = {"090": ["any: hang_monitor"]}
 """What the job files do not express."""
 PLAIN = next(original for original in ORIGINALS.values() if not original.needs)
 
