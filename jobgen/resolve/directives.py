@@ -26,10 +26,11 @@ def plan_stop(look: Inputs, sized: Sized) -> StopPlan | None:
         return None
     # Slurm may send it up to a minute early and never late, so the grace itself needs no more.
     lead = asked.grace.seconds + (REQUEUE_ROOM if asked.requeue else 0)
-    if lead >= look.time.seconds:
+    shortest = min(look.times)
+    if lead >= shortest.seconds:
         found = look.diagnose_job(
             "J208",
-            f"checkpoint.grace: {asked.grace} is not shorter than time: {look.time}",
+            f"checkpoint.grace: {asked.grace} is not shorter than time: {shortest}",
             "checkpoint",
             "grace",
             hint="increase time, or reduce grace to what saving takes",
