@@ -91,7 +91,7 @@ def main() -> None:
         "executable": sys.executable,
         "host": platform.node(),
         "launcher": report_launcher(request["launcher"]) if request["launcher"] else None,
-        "model": report_model(request["model"]) if request.get("model") else None,
+        "model": request["model"] and report_model(request["model"]),
         "modules": {name: find_module(name) for name in request["modules"]},
         "torch": None,
     }
