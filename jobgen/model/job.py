@@ -378,7 +378,8 @@ class JobSpec(Form):
         default=(),
         doc=(
             "Options of sbatch of 2 to 4 jobs that wait for the same run: partition, qos, account, "
-            "constraint or reservation. The first job to start runs it and withdraws the others."
+            "constraint, reservation or time. The first job to start runs it and withdraws the "
+            "others."
         ),
         example="[{partition: short}, {partition: long}]",
     )

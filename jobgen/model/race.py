@@ -5,22 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from jobgen.model.fields import LINE, describe_value, suggest
+from jobgen.model.fields import LINE, TIME, describe_value, suggest
 from jobgen.model.form import Check, refuse
 from jobgen.model.record import JobId
+from jobgen.model.units import Walltime
 from jobgen.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from jobgen.model.record import RunRecord
     from jobgen.model.record_data import Submission
 
-OPTIONS = ("partition", "qos", "account", "constraint", "reservation")
-"""Options of sbatch that choose where a job waits, and change nothing of its script."""
+OPTIONS = ("partition", "qos", "account", "constraint", "reservation", "time")
+"""Options of sbatch that decide when a job starts, and change nothing of its script."""
 LEAST, MOST = 2, 4
 """Entries of a race."""
 _SHAPE = (
     *("nodes", "gpus_per_node", "procs_per_node", "ranks_per_gpu"),
-    *("cpus_per_task", "mem", "time"),
+    *("cpus_per_task", "mem"),
 )
 _CODE = "J298"
 
@@ -41,7 +42,10 @@ def _check_options(value: object) -> RaceOptions:
         if name not in OPTIONS:
             message = f"'{name}' cannot differ between the entries of a race"
             raise refuse(_CODE, message, suggest(str(name), OPTIONS, "what may differ"))
-    return {str(name): LINE(text) for name, text in value.items()}
+    return {
+        str(name): TIME(text).format_slurm() if name == "time" else LINE(text)
+        for name, text in value.items()
+    }
 
 
 def _check_race(value: object) -> tuple[RaceOptions, ...]:
@@ -68,7 +72,10 @@ RACE = Check(
             "type": "object",
             "minProperties": 1,
             "additionalProperties": False,
-            "properties": {name: {"type": ["string", "number"]} for name in OPTIONS},
+            "properties": {
+                **{name: {"type": ["string", "number"]} for name in OPTIONS},
+                "time": TIME.schema,
+            },
         },
     },
 )
@@ -98,6 +105,21 @@ def describe_entry(options: RaceOptions) -> str:
 def list_words(race: tuple[RaceOptions, ...]) -> tuple[tuple[str, ...], ...]:
     """The words of sbatch of each entry."""
     return tuple(tuple(f"--{name}={text}" for name, text in entry.items()) for entry in race)
+
+
+def list_times(race: tuple[RaceOptions, ...], default: Walltime) -> tuple[Walltime, ...]:
+    """The time limit of each entry, or that of a job without a race."""
+    own = (entry.get("time") for entry in race or ({},))
+    return tuple(Walltime.parse(text) if text else default for text in own)
+
+
+def find_time_limit(record: RunRecord) -> int | None:
+    """Seconds that the job of a run may take: of a race, those of the winner."""
+    winner = find_winner(record)
+    won = (entry.options for entry in list_entries(record) if entry.job == winner)
+    words = (word for options in won for word in options if word.startswith("--time="))
+    text = next(words, "").removeprefix("--time=")
+    return Walltime.parse(text).seconds if text and winner else record.shape.get("seconds")
 
 
 def read_race(shape: Mapping[str, Any]) -> tuple[tuple[str, ...], ...]:

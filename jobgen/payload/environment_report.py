@@ -90,15 +90,11 @@ def main() -> None:
         "python": platform.python_version(),
         "executable": sys.executable,
         "host": platform.node(),
-        "launcher": None,
-        "model": None,
+        "launcher": report_launcher(request["launcher"]) if request["launcher"] else None,
+        "model": request["model"] and report_model(request["model"]),
         "modules": {name: find_module(name) for name in request["modules"]},
         "torch": None,
     }
-    if request["launcher"]:
-        report["launcher"] = report_launcher(request["launcher"])
-    if request.get("model"):
-        report["model"] = report_model(request["model"])
     write(report)
     if find_module("torch"):
         report["torch"] = report_torch()

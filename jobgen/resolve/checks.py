@@ -75,7 +75,7 @@ def _rules(look: Inputs) -> list[PlanCheck]:
 
 def _limits(look: Inputs) -> list[PlanCheck]:
     limit = look.cluster.limits.time
-    if limit is None or look.time > limit:
+    if limit is None or max(look.times) > limit:
         return []
     return [PlanCheck("ok", f"{look.time} is within the {limit} limit of {look.cluster.name}")]
 

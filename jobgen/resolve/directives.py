@@ -28,10 +28,11 @@ def plan_stop(look: Inputs, sized: Sized) -> StopPlan | None:
     # Slurm may send it up to a minute early and never late, so the grace itself needs no more.
     resumes = asked.requeue or asked.chain is not None
     lead = asked.grace.seconds + (REQUEUE_ROOM if resumes else 0)
-    if lead >= look.time.seconds:
+    shortest = min(look.times)
+    if lead >= shortest.seconds:
         found = look.diagnose_job(
             "J208",
-            f"checkpoint.grace: {asked.grace} is not shorter than time: {look.time}",
+            f"checkpoint.grace: {asked.grace} is not shorter than time: {shortest}",
             "checkpoint",
             "grace",
             hint="increase time, or reduce grace to what saving takes",

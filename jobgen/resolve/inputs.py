@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from jobgen.errors import Diagnostic, Place
+from jobgen.model.race import list_times
 from jobgen.model.units import LONGEST, Walltime
 from jobgen.named_tuple import NamedTuple
 
@@ -53,6 +54,11 @@ class Inputs(NamedTuple):
         """The job's time limit, or that of the partition. ``shape`` reports where neither is known:
         the longest that there is, which no other check finds too short."""
         return self.job.time or self.cluster.limits.default_time or Walltime(LONGEST)
+
+    @property
+    def times(self) -> tuple[Walltime, ...]:
+        """The time limits of the jobs of a race; else that of the only job."""
+        return list_times(self.job.race, self.time)
 
     def has_older_slurm(self, release: tuple[int, ...]) -> bool:
         """Whether the cluster is known to have an older Slurm than this release."""

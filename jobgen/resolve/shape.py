@@ -61,7 +61,7 @@ def decide_shape(look: Inputs, program: Program, sized: Sized) -> tuple[Shape, S
         gpus_per_node=gpus,
         cpus_per_task=cpus,
         tasks_per_node=tasks,
-        seconds=look.time.seconds,
+        seconds=max(look.times).seconds,
         gpu=gpu if gpus else "",
         min_nodes=look.job.min_nodes,
         whole_nodes=whole,
@@ -223,6 +223,7 @@ def _time(look: Inputs, sized: Sized) -> None:
         _default_time(look, sized)
         return
     sized.decide("time", asked.human(), SelfEvident.AS_ASKED, look.cite_job("time"))
+    asked = max(look.times)
     if limit is not None and asked > limit:
         where = look.cite_cluster("limits", "time")
         found = look.diagnose_job(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeGuard
 from jobgen.model.array import fold_indexes
 from jobgen.model.chain import read_chain
 from jobgen.model.observation import Observation
+from jobgen.model.race import find_time_limit
 from jobgen.model.record import JobState, RunRecord
 from jobgen.submission.markers import Ended, Markers
 
@@ -154,7 +155,7 @@ def _by_marker(record: RunRecord, end: Ended, marks: Markers) -> RecordChanges:
     if end.killed and marks.cancel:
         state = JobState.CANCELLED
     elif end.killed:
-        limit = record.shape.get("seconds")
+        limit = find_time_limit(record)
         if limit and marks.ran is not None and marks.ran >= limit - NEAR_LIMIT:
             state = JobState.TIMEOUT
         reason = "ended by the time limit, scancel or preemption"

@@ -165,7 +165,8 @@ def test_the_next_entry_stands_in_for_a_first_one_that_is_refused(
     course: Cluster, tmp_path: Path
 ) -> None:
     trial = Trial(course, tmp_path / "job", "stand-in", begin="now+3")
-    trial.words[-1] = "partition=none,gpu,short"
+    trial.words[-1:] = ["partition=none", "--race", "partition=gpu,time=3m"]
+    trial.words += ["--race", "partition=short"]
     done = course.client.jobgen(*trial.words[1:])
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("is not queued") == 1
@@ -175,6 +176,8 @@ def test_the_next_entry_stands_in_for_a_first_one_that_is_refused(
     assert "Invalid partition name" in first["failure"]
     assert {each["slurm_id"] for each in others} == set(trial.list_live())
     assert len(others) == 2
+    told = course.slurm("squeue", "-h", "-n", "stand-in", "-o", "%P %l")
+    assert sorted(told.splitlines()) == ["gpu 3:00", "short 2:00"]
     trial.judge()
 
 

@@ -8,15 +8,18 @@ from jobgen.model.form import Refusal
 from jobgen.model.race import (
     RACE,
     decide_race,
+    find_time_limit,
     find_winner,
     is_undecided,
     lacks_entries,
     list_entries,
+    list_times,
     list_words,
 )
 from jobgen.model.record import JobId, Login, RunRecord, Site
 from jobgen.model.record_data import Submission
 from jobgen.model.sweep_arrays import list_jobs
+from jobgen.model.units import Walltime
 
 RECORD = RunRecord(
     token="a" * 26,
@@ -40,6 +43,21 @@ def test_the_words_of_an_entry_are_options_of_sbatch() -> None:
     assert list_words(race) == (("--partition=a",), ("--partition=b", "--qos=c"))
 
 
+def test_a_time_is_written_as_slurm_reads_it_without_doubt() -> None:
+    race = RACE([{"time": "90m"}, {"qos": "c"}])
+    assert list_words(race) == (("--time=01:30:00",), ("--qos=c",))
+    assert list_times(race, Walltime(60)) == (Walltime(5400), Walltime(60))
+    assert list_times((), Walltime(60)) == (Walltime(60),)
+
+
+def test_the_time_limit_of_a_race_is_that_of_its_winner() -> None:
+    shape = {"race": [["--time=01:30:00"], ["--qos=c"]], "seconds": 7200}
+    record = build(arrays={"1": "8"})._replace(shape=shape)
+    assert find_time_limit(record) == 7200
+    assert find_time_limit(decide_race(record, JobId(7))) == 5400
+    assert find_time_limit(decide_race(record, JobId(8))) == 7200
+
+
 @pytest.mark.parametrize(
     ("value", "code"),
     [
@@ -49,6 +67,8 @@ def test_the_words_of_an_entry_are_options_of_sbatch() -> None:
         ([{"qos": str(n)} for n in range(5)], "J298"),
         ([{"qos": "a"}, {"qos": "a"}], "J298"),
         ([{"qos": "a"}, {"nodes": "2"}], "J298"),
+        ([{"time": "1h"}, {"time": "60m"}], "J298"),
+        ([{"time": "1h"}, {"time": "soon"}], "J132"),
         ([{"qos": "a"}, {"cluster": "b"}], "J298"),
         ([{"qos": "a"}, {"qso": "b"}], "J298"),
     ],

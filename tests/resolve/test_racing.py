@@ -26,6 +26,13 @@ def test_a_job_without_a_race_withdraws_nothing() -> None:
     assert not any(b"withdraw" in file.content for file in bundle.files)
 
 
+def test_the_shortest_time_bears_the_grace_and_the_longest_the_cost() -> None:
+    race = "[{time: 10m}, {time: 6h}]"
+    assert plan(job(race=race)).shape.seconds == 6 * 3600
+    with pytest.raises(Invalid, match="grace: 15m is not shorter than time: 10m"):
+        plan(job(race=race, checkpoint="{grace: 15m}"))
+
+
 def test_the_local_cluster_has_one_queue() -> None:
     with pytest.raises(Invalid, match="one queue"):
         plan(job(race=RACE), LOCAL)
