@@ -65,6 +65,39 @@ def test_one_line_shows_the_cause(line: str, kind: str, retry: str) -> None:
     assert (cause.kind, cause.retry) == (kind, retry)
 
 
+def test_a_step_that_was_cancelled_and_shows_nothing_else_was_cancelled() -> None:
+    end = "slurmstepd: error: *** STEP 47.0 ON n1 CANCELLED AT 2026-11-29T15:47:21 ***"
+    cause = diagnose_failure("Epoch 5: 100%", end, "[rank: 3] Received SIGTERM: 15")
+    assert (cause.kind, cause.retry) == ("cancelled", "yes")
+    assert diagnose_failure("RuntimeError: CUDA out of memory", end).kind == "gpu_memory"
+
+
+def test_a_service_of_nccl_that_lost_its_peer_is_a_victim() -> None:
+    failed = "[Proxy Service 9] Failed to execute operation Connect from rank 9, retcode"
+    assert diagnose_failure(f"n1:7:9 [1] proxy.cc:1 NCCL WARN {failed} 3").kind == "nccl"
+    lost = (
+        "n1:7:9 [1] socket.cc:5 NCCL WARN Net : Call to recv from 10.0.0.2<5> failed : Broken pipe"
+    )
+    assert diagnose_failure(lost, f"n1:7:9 [1] proxy.cc:1 NCCL WARN {failed} 6").kind == "lost_peer"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        (
+            "ValueError: The model's max seq len (9) is larger than the maximum number of tokens that "
+            "can be stored in KV cache (3)."
+        ),
+        (
+            "ValueError: (4.26 GiB KV cache is needed, which is larger than the available KV cache "
+            "memory (4.25 GiB)."
+        ),
+    ],
+)
+def test_vllm_has_no_memory_left_for_one_sequence(line: str) -> None:
+    assert diagnose_failure(line).kind == "gpu_memory"
+
+
 def test_lightning_asks_for_more_gpus_than_there_are() -> None:
     head = "lightning.fabric.utilities.exceptions.MisconfigurationException: "
     cause = diagnose_failure(head, "  You requested gpu: [0, 1]", " But your machine only has: [0]")
