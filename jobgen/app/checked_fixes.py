@@ -64,9 +64,14 @@ def generalize(remedies: Sequence[Remedy]) -> list[Remedy]:
 def _check(world: World, record: RunRecord, job: Path, remedy: Remedy) -> Remedy | None:
     if not remedy.command.startswith(_SUBMIT):
         return remedy
-    sets = _read_sets(remedy.command)
-    trains = bool(sets) and all(value.startswith("train.") for value in sets)
+    proposed = _read_sets(remedy.command)
     before = _prepare(world, record, job, record.sets)
+    monitored = before is not None and before.plan.monitor is not None
+    # what a monitor shows is there already: another period shows no more
+    sets = [value for value in proposed if not (monitored and value.startswith("monitor="))]
+    if proposed and not sets:
+        return None
+    trains = bool(sets) and all(value.startswith("train.") for value in sets)
     # whether a setting of train is read, the program shows: it is among the files to upload
     after = _prepare(world, record, job, (*record.sets, *sets), with_upload=trains)
     if after is None:

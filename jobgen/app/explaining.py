@@ -58,7 +58,7 @@ def explain(word: str | None) -> Explained:
     if "*" in word:
         found = _list_fitting_keys(word) or _family(word)
     else:
-        found = _find_key(word) or _variable(word) or _find_own(word)
+        found = _find_key(word) or _variable(word) or _find_own(word) or _find_cause(word)
     if found is None:
         raise _missing(word)
     return found
@@ -85,6 +85,15 @@ def _list_fitting_keys(pattern: str) -> Explained | None:
 
     fits = tuple(key for key in list_keys() if fnmatchcase(key.path, pattern))
     return Explained(keys=fits, family=True) if fits else None
+
+
+def _find_cause(word: str) -> Explained | None:
+    """The code of a cause of ``diagnose --json``."""
+    from jobgen.data import codes
+    from jobgen.data.causes import causes
+
+    cause = causes().get(word.lower())
+    return Explained((codes()[cause.code],)) if cause else None
 
 
 def _find_own(word: str) -> Explained | None:

@@ -39,7 +39,7 @@ _LAUNCHER_END = re.compile(
     r"|Exception: process \d+ terminated)"
 )
 """Of a launcher: it only repeats that a process failed."""
-_RELAYED = re.compile(r"-- Process \d+ terminated with the following error")
+_RELAYED = re.compile(r"-- Process (\d+) terminated with the following error")
 """torch.multiprocessing.spawn's."""
 _TERMINATE, _WHAT = "terminate called after throwing", re.compile(r"\s*what\(\): ")
 
@@ -149,7 +149,7 @@ def _read_tracebacks(
         unsure = 0 if needed else len(this.message) - 1
         last = texts[min(this.end, len(texts)) - 1]
         where = texts[this.end - len(this.message)].line if this.message else last.line
-        origin = merge(stream.origin, read_inside(this.text))
+        origin = merge(_read_spawned(texts, this, stream.origin), read_inside(this.text))
         yield Clue(
             rule, cut_line(this.text), limit(shown), stream.path, where.number, where.order, origin,
             after[this.end - 1], stream.known, raised=True, unsure=unsure, time=where.time,
@@ -160,6 +160,13 @@ def _is_relayed(texts: Sequence[Numbered], this: Traceback) -> bool:
     """Whether an exception only repeats that of a process, whose traceback follows."""
     after = texts[this.end - len(this.message) : this.end + 3]
     return any(map(_RELAYED.match, after))
+
+
+def _read_spawned(texts: Sequence[Numbered], this: Traceback, stream: Origin) -> Origin:
+    """Whose an exception is: of one that torch.multiprocessing relays, the process's."""
+    above = texts[max(0, this.begin - 2) : this.begin]
+    spawned = next(filter(None, map(_RELAYED.match, above)), None)
+    return merge(stream, Origin(int(spawned[1]))) if spawned else stream
 
 
 def _classify(tracebacks: Sequence[Traceback], at: int) -> Rule:

@@ -9,7 +9,8 @@ from jobgen.diagnose.clues import Clue
 from jobgen.diagnose.evidence import Evidence
 from jobgen.diagnose.failure_rules import Level, get_cause
 from jobgen.diagnose.log_lines import ProcessLog
-from jobgen.diagnose.suspects import TERM, Suspect
+from jobgen.diagnose.suspects import KILL, TERM, Suspect
+from jobgen.diagnose.waiting import read_collectives
 from jobgen.model.cause import CauseKind, Certainty, Doubt, FailureCause
 from jobgen.wording import count
 
@@ -26,7 +27,7 @@ def conclude(
     seen: Sequence[Clue],
     suspects: Sequence[Suspect],
     evidence: Evidence,
-    streams: Iterable[ProcessLog],
+    streams: Sequence[ProcessLog],
 ) -> FailureCause:
     """The cause with its certainty, its chance in another try, and what else was seen."""
     if blames := get_cause(cause.kind).blames:
@@ -36,7 +37,7 @@ def conclude(
         cause = cause._replace(rank=None, code=None, signal=0, retry="no")
     return cause._replace(
         certainty=_judge_certainty(cause, seen),
-        retry=_judge_retry(cause, suspects, evidence, started=has_started(streams)),
+        retry=_judge_retry(cause, suspects, evidence, streams),
         consequences=_list_consequences(cause, suspects),
         ruled_out=_rule_out(cause, seen, evidence),
     )
@@ -44,14 +45,21 @@ def conclude(
 
 _PROGRESS = re.compile(
     r"\b(?:step|iter|iteration|epoch)\b\W{0,3}\d++(?!\(factor)|\bloss\b\W{1,3}\d"
-    r"|\d+%\|[^|]*\| *[1-9]|\b(?:it|tok(?:en)?s?|samples?)/s\b|s/it\b|SeqNum=(?:[5-9]\d\d|\d{4})",
+    r"|\d+%\|[^|]*\| *[1-9]|(?<!\?)\b(?:it|tok(?:en)?s?|samples?)/s\b"
+    r"|(?<!\?)s/it\b|SeqNum=(?:[5-9]\d\d|\d{4})",
     re.IGNORECASE,
 )
+_LOADING = re.compile(
+    r"(?:Loading (?:checkpoint shards|safetensors)|Fetching \d+ files|Generating \w+ split"
+    r"|(?:Map|Filter|Tokeniz\w+|Running tokenizer|Downloading|Converting)\b[^|]{0,60}): +\d+%"
+)
+"""Bars of transformers, datasets and huggingface_hub: no training."""
 
 
 def has_started(streams: Iterable[ProcessLog]) -> bool:
     """Whether some line looks like a step of a training."""
-    return any(_PROGRESS.search(line.text) for stream in streams for line in stream.lines)
+    lines = (line.text for stream in streams for line in stream.lines)
+    return any(_PROGRESS.search(line) and not _LOADING.search(line) for line in lines)
 
 
 def _judge_certainty(cause: FailureCause, seen: Iterable[Clue]) -> Certainty:
@@ -69,18 +77,21 @@ def _judge_certainty(cause: FailureCause, seen: Iterable[Clue]) -> Certainty:
 
 
 def _judge_retry(
-    cause: FailureCause, suspects: Sequence[Suspect], evidence: Evidence, *, started: bool
+    cause: FailureCause,
+    suspects: Sequence[Suspect],
+    evidence: Evidence,
+    streams: Sequence[ProcessLog],
 ) -> str:
-    """Whether the same job has a fair chance: by its kind, then by whom it concerns.
-
-    ``started``: whether the training had made a step.
-    """
-    known = get_cause(cause.kind)
+    """Whether the same job has a fair chance: by its kind, then by whom it concerns."""
+    known, started = get_cause(cause.kind), has_started(streams)
     usual = cause.retry or (known.retry_after_steps if started else known.retry)
     if usual == "after_steps":
         usual = "yes" if started else "no"
-    if cause.kind == CauseKind.COLLECTIVE_TIMEOUT and not (cause.all_ranks and _is_nccl(cause)):
+    if cause.kind == CauseKind.COLLECTIVE_TIMEOUT and not _is_stalled(cause, streams):
         # a rank stayed away, or they did not agree: the program decides what its ranks call
+        return "no"
+    if cause.kind == CauseKind.SIGNAL and cause.signal == KILL and not started:
+        # nobody waits for a program that still loads: the kernel killed it, for lack of memory
         return "no"
     if usual != "no" or not known.one_node or cause.all_ranks:
         return usual
@@ -89,9 +100,19 @@ def _judge_retry(
     return "other_nodes" if _is_one_node(cause, suspects, evidence) else "no"
 
 
-def _is_nccl(cause: FailureCause) -> bool:
-    """Whether GPUs waited: by NCCL, which a network or a GPU that stalls leaves waiting."""
-    return any("NCCL" in line for line in (cause.text, *cause.lines))
+def _is_stalled(cause: FailureCause, streams: Sequence[ProcessLog]) -> bool:
+    """Whether GPUs waited in one collective of NCCL, as a network or a GPU that stalls leaves them.
+
+    All ranks did, or all that report it, and no rank is known to have stayed away. A collective of
+    one number is a barrier or a metric, which some rank of the program did not reach.
+    """
+    if not any("NCCL" in line for line in (cause.text, *cause.lines)):
+        return False
+    known = read_collectives(streams)
+    calls = {(known.sequence[rank], known.operation[rank]) for rank in known.sequence}
+    silent = {stream.rank for stream in streams} - {None, *known.sequence, *known.enqueued}
+    alike = cause.bad_rank is None and len(known.sequence) > 1 and len(calls) == 1
+    return cause.all_ranks or (alike and not silent and "NumelIn=1," not in cause.text)
 
 
 def _is_own_port(cause: FailureCause, suspects: Iterable[Suspect]) -> bool:

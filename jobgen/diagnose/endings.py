@@ -69,9 +69,14 @@ _PARENTS = re.compile(
     r"(?:exit code (?P<exit>-?\d+)|signal SIG(?P<signal>\w+)|the following error)"
 )
 """Of Lightning, composer, and torch.multiprocessing: processes that are ranks."""
-_HYDRA = re.compile(r"=\s+(?:RANK (?P<rank>\d+) )?PID \d+ RUNNING AT (?P<node>[\w.-]+)")
-_HYDRA_END = re.compile(r"=\s+(?:EXIT CODE|KILLED BY SIGNAL): (?P<code>\d+)(?P<name> \()?")
-"""Of mpiexec of MPICH and Intel MPI: a box of lines."""
+_BOX = re.compile(
+    r"=\s+(?:RANK (?P<rank>\d+) )?PID \d+ RUNNING AT (?P<node>[\w.-]+)"
+    r"|\s+Process name: \[\[\d+,\d+\],(?P<first>\d+)\]"
+)
+_BOX_END = re.compile(
+    r"=\s+(?:EXIT CODE|KILLED BY SIGNAL): (?P<code>\d+)(?P<name> \()?|\s+Exit code: +(?P<exit>\d+)"
+)
+"""Of mpiexec of MPICH and Intel MPI, and of mpirun of Open MPI: a box of lines."""
 _OTHERS = re.compile(
     r"exits with return code = (?P<ds>-?\d+)"
     r"|returned non-zero exit status (?P<status>\d+)"
@@ -116,7 +121,7 @@ def _name_local(found: list[Ending], streams: Sequence[ProcessLog]) -> list[Endi
 
 def _read_stream(stream: ProcessLog) -> list[Ending]:
     launched = any("elastic" in line.text for line in stream.lines)
-    endings = [*_read_summaries(stream), *_read_hydra(stream)]
+    endings = [*_read_summaries(stream), *_read_boxes(stream)]
     for line in stream.lines:
         endings += _read_line(line, stream, per_rank=not launched)
     return endings
@@ -153,17 +158,19 @@ def _read_child(child: re.Match[str], line: LogLine, stream: ProcessLog) -> Endi
     return Ending(rank, stream.origin.node, *_split(code), line, stream.path)
 
 
-def _read_hydra(stream: ProcessLog) -> Iterable[Ending]:
-    """The box of mpiexec: who, and then the code, which is that of a signal where it has a name."""
+def _read_boxes(stream: ProcessLog) -> Iterable[Ending]:
+    """A box of an MPI launcher: who, and then the code, a signal's where it has a name."""
     who: re.Match[str] | None = None
     for line in stream.lines:
-        who = _HYDRA.match(line.text) or who
-        end = _HYDRA_END.match(line.text)
+        who = _BOX.match(line.text) or who
+        end = _BOX_END.match(line.text)
         if who and end:
-            code = int(end["code"])
-            killed = end["name"] or (0 < code < 16 and code in _SIGNALS.values())
-            rank = int(who["rank"]) if who["rank"] else None
-            yield Ending(rank, who["node"], *_split(-code if killed else code), line, stream.path)
+            code = int(end["code"] or end["exit"])
+            killed = end["name"] or (0 < code < 16 and end["code"] and code in _SIGNALS.values())
+            named = who["rank"] or who["first"]
+            rank = int(named) if named else None
+            ended = _split(-code if killed else code)
+            yield Ending(rank, who["node"] or "", *ended, line, stream.path)
             who = None
 
 

@@ -128,6 +128,8 @@ def _name_rank(chosen: Suspect, case: Case) -> Suspect:
     """The rank of an error of which the lines tell none: that which the launcher names first."""
     if chosen.rank is not None or chosen.victim or case.evidence.ends:
         return chosen
+    if chosen.seen is not None and chosen.seen.rule.cause == "network_fault":
+        return chosen  # it lies between nodes: the first to end is no more to blame
     if (only := _find_only_rank(chosen, case)) is not None:
         return chosen._replace(rank=only)
     crashed = [end for end in case.endings if end.rank is not None and end.node == chosen.node]

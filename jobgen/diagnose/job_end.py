@@ -128,15 +128,18 @@ def _judge_job(
 
 
 def _find_last_error(streams: Sequence[ProcessLog]) -> FailureCause | None:
-    """What looks like an error in the last lines of a log of which no rule knows a line."""
+    """What looks like an error in the last lines of a log of which no line shows a cause."""
     for stream in streams:
         written = [line for line in stream.lines if line.text.strip()][-_LAST:]
         for line in reversed(written):
             if _LAST_ERROR.match(line.text):
                 lines = tuple(each.text for each in written)
                 node, rank = stream.origin.node, stream.rank
+                # what mostly follows from another error counts where there is none
+                rule = match_line(line.text)
+                kind = rule.cause if rule is not None else CauseKind.EXIT_CODE
                 return FailureCause(
-                    CauseKind.EXIT_CODE, line.text.strip(), node, rank,
+                    kind, line.text.strip(), node, rank,
                     file=stream.path, lines=lines, line=line.number,
                 )  # fmt: skip
     return None

@@ -154,6 +154,11 @@ _INSIDE: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Origin]], ...] =
         re.compile(r"\[?\b[Rr]ank[ :]+(\d{1,6})\]?(?: |:|\])"),
         lambda match: Origin(int(match[1])),
     ),
+    (
+        # a logger's own: [olmo.util:158, rank=6]
+        re.compile(r"^\[.{0,80}[\[ ,]rank=(\d{1,6})\] "),
+        lambda match: Origin(int(match[1])),
+    ),
     (re.compile(r"Node failure on ([\w.-]+)"), lambda match: Origin(None, match[1])),
     (
         re.compile(rf"^\[?([A-Za-z][\w.-]{{0,63}}):\d+:\d+ \[(\d{{1,3}})\] {_PLACE}NCCL"),

@@ -28,7 +28,11 @@ _ENQUEUED = re.compile(
     r"\[?[Rr]ank[ :]*(?P<rank>\d+)\]?.*?last enqueued (?:NCCL )?work: (?P<enqueued>-?\d+), "
     r"last completed (?:NCCL )?work: (?P<completed>-?\d+)"
 )
-_BARRIER = re.compile(r"[Rr]anks? (?P<ranks>\d+(?:, ?\d+)*) failed to pass monitoredBarrier")
+_NAMED = re.compile(
+    r"[Rr]anks? (?P<ranks>\d+(?:, ?\d+)*) failed to pass monitoredBarrier"
+    r"|\[missing ranks: (?P<missing>\d+(?:, ?\d+)*)\]"
+)
+"""Ranks that a barrier of PyTorch, or Horovod, misses."""
 _WORLD = re.compile(
     r"\bnranks (\d+)\b|\brank \d+ of (\d+)\b|\bworld[_ ]size[=: ]+(\d+)"
     r"|nnodes=1\b.*nproc_per_node=(\d+)"
@@ -165,10 +169,11 @@ def _find_missing(
 
 
 def _find_named(streams: Sequence[ProcessLog]) -> list[int] | None:
-    """The ranks that a monitored barrier names."""
+    """The ranks that a monitored barrier, or Horovod, names."""
     lines = (line.text for stream in streams for line in stream.lines)
-    match = next((m for m in map(_BARRIER.search, lines) if m), None)
-    return [int(number) for number in match["ranks"].split(",")] if match else None
+    match = next((m for m in map(_NAMED.search, lines) if m), None)
+    ranks = match and (match["ranks"] or match["missing"])
+    return [int(number) for number in ranks.split(",")] if ranks else None
 
 
 def _find_quiet(

@@ -49,6 +49,15 @@ def test_a_job_that_names_its_cluster_needs_no_option(world: World, tmp_path: Pa
     assert fix.command == FASTER
 
 
+def test_monitoring_is_not_proposed_where_it_is_on(world: World) -> None:
+    alone = Remedy("shows memory", "jobgen submit job.yaml --set monitor=30s")
+    both = Remedy("", "jobgen submit job.yaml --set preflight=full --set monitor=30s")
+    off = check_fixes(world, run(), [alone, both])
+    assert ["monitor=30s" in fix.command for fix in off] == [True, True]
+    (fix,) = check_fixes(world, run("monitor=1m"), [alone, both])
+    assert fix.command == ("jobgen submit job.yaml --set monitor=1m --set preflight=full -c local")
+
+
 def test_a_setting_that_the_job_refuses_is_left_out(world: World) -> None:
     assert not check_fixes(world, run(), [Remedy("", "jobgen submit job.yaml --set nodes=99")])
 

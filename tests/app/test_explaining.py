@@ -12,6 +12,7 @@ from jobgen.app.explaining import explain
 from jobgen.cli.output import Ink
 from jobgen.cli.screens import explain as screens
 from jobgen.data import codes
+from jobgen.data.causes import causes
 from jobgen.data.env_variables import catalogue, own_variables
 from jobgen.errors import Missing
 from jobgen.load.hint_values import accepts
@@ -119,6 +120,13 @@ def test_a_key_is_found_by_its_path_or_its_name_and_by_a_pattern() -> None:
     assert explain("train.lora.*").keys[0].path == "train.lora.rank"
     inside = screens.screen(explain("checkpoint"), PLAIN)
     assert "\ncheckpoint.max_requeues  Maximum number" in inside
+
+
+def test_a_cause_is_found_by_the_name_that_diagnose_gives_it_unless_a_key_has_that_name() -> None:
+    assert [code.code for code in explain("gpu_memory").codes] == ["J520"]
+    others = {name for name in causes() if not explain(name).codes}
+    assert {"setup", "launcher"} <= others
+    assert len(others) < 10
 
 
 def test_every_variable_of_jobgen_is_explained() -> None:

@@ -1,0 +1,183 @@
+"""What libraries around PyTorch, launchers of MPI, and Slurm write when a job fails."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.diagnose.logs import diagnose, diagnose_failure
+
+
+@pytest.mark.parametrize(
+    ("line", "kind", "retry"),
+    [
+        (
+            "RuntimeError: Resource exhausted: Out of memory while allocating 9 bytes.",
+            "gpu_memory",
+            "no",
+        ),
+        ("ResourceExhaustedError: OOM when allocating tensor with shape[9,9]", "gpu_memory", "no"),
+        ("RuntimeError: Triton Error [CUDA]: out of memory", "gpu_memory", "no"),
+        (
+            "RuntimeError: Triton Error [CUDA]: device kernel image is invalid",
+            "gpu_architecture",
+            "no",
+        ),
+        (
+            "E [[node a]] Horovod has been shut down. This was caused by one rank.",
+            "lost_peer",
+            "yes",
+        ),
+        (
+            "RuntimeError: CAS service error : Reqwest Error: (429 Too Many Requests)",
+            "rate_limit",
+            "yes",
+        ),
+        ("RuntimeError: CAS service error : Reqwest Error: connection reset", "offline", "yes"),
+        ("s.h:3 WARN Socket creation failed : Address family not supported", "interface", "no"),
+        (
+            "AssertionError: First dimension should be divisible by tensor parallel size",
+            "parallel_size",
+            "no",
+        ),
+        ("omegaconf.errors.ConfigKeyError: Key 'lr' not in 'Optimizer'", "arguments", "no"),
+        ("omegaconf.errors.ConfigAttributeError: Key 'optim' is not in struct", "arguments", "no"),
+        ("*** An error occurred in MPI_Init_thread", "launcher", "no"),
+        ("*** An error occurred in MPI_Allreduce", "abort", "no"),
+        (
+            "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation",
+            "launcher",
+            "yes",
+        ),
+        (
+            "srun: error: Unable to confirm allocation: Unable to contact slurm controller",
+            "launcher",
+            "yes",
+        ),
+        (
+            "n1:7:9 [0] s.h:4 NCCL WARN Net : Connect to 10.0.0.2<5> failed : No route to host",
+            "connection_refused",
+            "other_nodes",
+        ),
+    ],
+)
+def test_one_line_shows_the_cause(line: str, kind: str, retry: str) -> None:
+    cause = diagnose_failure(line)
+    assert (cause.kind, cause.retry) == (kind, retry)
+
+
+def test_a_step_that_was_cancelled_and_shows_nothing_else_was_cancelled() -> None:
+    end = "slurmstepd: error: *** STEP 47.0 ON n1 CANCELLED AT 2026-11-29T15:47:21 ***"
+    cause = diagnose_failure("Epoch 5: 100%", end, "[rank: 3] Received SIGTERM: 15")
+    assert (cause.kind, cause.retry) == ("cancelled", "yes")
+    assert diagnose_failure("RuntimeError: CUDA out of memory", end).kind == "gpu_memory"
+
+
+def test_a_service_of_nccl_that_lost_its_peer_is_a_victim() -> None:
+    failed = "[Proxy Service 9] Failed to execute operation Connect from rank 9, retcode"
+    assert diagnose_failure(f"n1:7:9 [1] proxy.cc:1 NCCL WARN {failed} 3").kind == "nccl"
+    lost = (
+        "n1:7:9 [1] socket.cc:5 NCCL WARN Net : Call to recv from 10.0.0.2<5> failed : Broken pipe"
+    )
+    assert diagnose_failure(lost, f"n1:7:9 [1] proxy.cc:1 NCCL WARN {failed} 6").kind == "lost_peer"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "max seq len 9 is larger than the maximum number of tokens that can be stored in KV cache",
+        "4 GiB KV cache is needed, which is larger than the available KV cache memory (3 GiB)",
+    ],
+)
+def test_vllm_has_no_memory_left_for_one_sequence(line: str) -> None:
+    assert diagnose_failure(f"ValueError: {line}").kind == "gpu_memory"
+
+
+def test_lightning_asks_for_more_gpus_than_there_are() -> None:
+    head = "lightning.fabric.utilities.exceptions.MisconfigurationException: "
+    cause = diagnose_failure(head, "  You requested gpu: [0, 1]", " But your machine only has: [0]")
+    assert cause.kind == "no_gpu"
+
+
+@pytest.mark.parametrize(
+    ("line", "kind"),
+    [
+        ("    Write failed because No space left on device", "disk_full"),
+        ("    mkdir: cannot create directory '/run/enroot': Permission denied", "permission"),
+    ],
+)
+def test_why_an_image_could_not_be_imported_is_the_cause(line: str, kind: str) -> None:
+    before = "slurmstepd: error: pyxis: failed to import docker image"
+    assert diagnose_failure(before, f"slurmstepd: error: pyxis: {line}").kind == kind
+
+
+def test_mpirun_names_the_first_process_that_ended_badly() -> None:
+    box = ("  Process name: [[29973,1],2]", "  Exit code:    3")
+    cause = diagnose_failure("The first process to do so was:", "", *box)
+    assert (cause.kind, cause.bad_rank, cause.code) == ("exit_code", 2, 3)
+
+
+def test_a_spawned_process_that_waited_in_vain_is_a_cause() -> None:
+    cause = diagnose_failure(
+        "-- Process 1 terminated with the following error:",
+        "Traceback (most recent call last):",
+        '  File "/home/a/train.py", line 7, in main',
+        "    dist.init_process_group(backend='nccl')",
+        "RuntimeError: Timed out initializing process group in store based barrier on rank: 1",
+    )
+    assert cause.kind == "rendezvous"
+
+
+def test_horovod_names_the_rank_that_is_missing() -> None:
+    stalled = "[1,0]<stderr>:[2026-01-01 10:00:00.1: W operations.cc:588] grad_0 [missing ranks: 1]"
+    cause = diagnose_failure("[1,0]<stdout>:step 1", stalled)
+    assert (cause.kind, cause.bad_rank) == ("collective_timeout", 1)
+    steps = [f"[1,0]<stdout>:step {number} loss 2" for number in range(2, 6)]
+    assert diagnose(stalled, *steps) is None
+
+
+def test_a_logger_names_its_rank() -> None:
+    line = "[2026-01-01 10:00:00] CRITICAL [a.util:158, rank=6] Uncaught ValueError: bad value"
+    first = "torch.OutOfMemoryError: CUDA out of memory"
+    assert diagnose_failure(f"[2026-01-01 10:00:00] ERROR [a.util:1, rank=6] {first}").bad_rank == 6
+    assert diagnose_failure(line.replace("ValueError: bad value", first)).bad_rank == 6
+
+
+KILLED = "[launch.py:434:sigkill_handler] ['python', 'a.py'] exits with return code = -9"
+
+
+@pytest.mark.parametrize(
+    ("before", "retry"),
+    [
+        ("Loading checkpoint shards:  40%|####      | 2/5 [00:12<00:18,  6.12s/it]", "no"),
+        ("Map (num_proc=8):  40%|####      | 4000/10000 [00:12<00:18, 612.1 examples/s]", "no"),
+        ("  0%|          | 0/7 [00:00<?, ?it/s]", "no"),
+        ("  4%|#         | 4/100 [00:12<00:18,  6.12s/it]", "yes"),
+    ],
+)
+def test_what_was_killed_before_its_first_step_lacked_memory(before: str, retry: str) -> None:
+    cause = diagnose_failure(before, KILLED)
+    assert (cause.kind, cause.retry) == ("signal", retry)
+
+
+WAIT = (
+    "[Rank {0}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum={1}, OpType={2}, "
+    "NumelIn={3}, NumelOut=9, Timeout(ms)=6) ran for 9 milliseconds"
+)
+
+
+@pytest.mark.parametrize(
+    ("waits", "retry"),
+    [
+        ([(0, 900, "ALLREDUCE", 4096), (2, 900, "ALLREDUCE", 4096)], "yes"),
+        ([(0, 900, "ALLREDUCE", 1), (2, 900, "ALLREDUCE", 1)], "no"),  # a barrier, or a metric
+        ([(0, 900, "ALLREDUCE", 4096), (2, 901, "ALLREDUCE", 4096)], "no"),
+        ([(0, 900, "ALLREDUCE", 4096), (2, 900, "BROADCAST", 4096)], "no"),
+        ([(0, 9, "ALLREDUCE", 4096), (2, 9, "ALLREDUCE", 4096)], "no"),  # before a step
+    ],
+)
+def test_some_ranks_that_waited_in_one_large_collective_may_wait_no_more(
+    waits: list[tuple[int, int, str, int]], retry: str
+) -> None:
+    lines = [WAIT.format(*each) for each in waits]
+    cause = diagnose_failure("All distributed processes registered.", *lines)
+    assert cause.retry == retry
