@@ -41,7 +41,8 @@ def split_groups(look: Inputs) -> tuple[Inputs, ...]:
             variables,
         )
         spec = split_off(look.spec, above, complete, started[group.name])
-        looks.append(look._replace(spec=spec, step=group.name, group=role, most_gpus=most))
+        each = look._replace(spec=spec, step=group.name, group=role, most_gpus=most)
+        looks.append(each._replace(all_nodes=look.job.nodes))
     return tuple(looks)
 
 
@@ -131,7 +132,8 @@ def combine_plans(
     )
     every = [plan for plan, _ in plans]
     lasting = [plan for each, plan in zip(looks, every, strict=True) if not _ends_early(each)]
-    files = [file for plan, own in plans for file in plan.files if file.path not in own]
+    owned = frozenset[str]().union(*(own for _, own in plans))
+    files = [file for plan in (*every, whole) for file in plan.files if file.path not in owned]
     return whole._replace(
         programs=programs,
         env=share_environment([plan.env for plan in every]),

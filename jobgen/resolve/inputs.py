@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from jobgen.model.facts import Facts
     from jobgen.model.job import JobSpec
     from jobgen.model.loaded import Loaded
-    from jobgen.model.plan import GroupRole
+    from jobgen.model.plan import GroupRole, Shape
 
 Key = str | int
 
@@ -30,6 +30,8 @@ class Inputs(NamedTuple):
     """What that group does beside the others; None for a step, or a job without groups."""
     most_gpus: int | None = None
     """GPUs that the job of this group requests on each node; None if the group is the job."""
+    all_nodes: int | None = None
+    """Nodes of all groups together, for a group."""
 
     @property
     def job(self) -> JobSpec:
@@ -61,6 +63,10 @@ class Inputs(NamedTuple):
     def has_written(self, *path: Key) -> bool:
         """Whether the job, or ``--set``, has this key."""
         return path in self.spec.places or path in self.spec.overrides
+
+    def widen_network(self, shape: Shape) -> Shape:
+        """The shape with all nodes that its ranks may talk to: those of the other groups, too."""
+        return shape._replace(nodes=max(shape.nodes, self.all_nodes or 0))
 
     def cite_job(self, *path: Key) -> Place:
         """``job.yaml:12``, without the folders: wherever it lies, a job gives equal bytes."""
