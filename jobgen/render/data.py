@@ -49,7 +49,7 @@ def dump_plan(plan: Plan) -> dict[str, Any]:
             "tasks_per_node": shape.tasks_per_node,
             "whole_nodes": shape.whole_nodes,
             "seconds": shape.seconds,
-            "world": shape.world,
+            "world": plan.world,
             "gpu_hours": round(shape.gpu_hours, 3),
             **{key: value for key, value in elements.items() if value},
         },
