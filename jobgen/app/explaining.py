@@ -99,7 +99,9 @@ def _find_cause(word: str) -> Explained | None:
 def _find_own(word: str) -> Explained | None:
     from jobgen.data.env_variables import own_variables
 
-    row = own_variables().get(word.removeprefix("$").upper())
+    name = word.removeprefix("$").upper()
+    own = own_variables()
+    row = own.get(name) or own.get(re.sub(r"^(JOBGEN_(HOSTS?|PORT)_)\w+$", r"\1NAME", name))
     return Explained(own=(row,)) if row else None
 
 

@@ -13,6 +13,7 @@ from jobgen.errors import Diagnostic, Invalid, Place, Severity
 from jobgen.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
+    from jobgen.app.prepare import JobFile
     from jobgen.catalog import Parent
     from jobgen.model.cluster import ClusterProfile
     from jobgen.model.decision import PlanCheck
@@ -78,27 +79,63 @@ def _examine(
     from jobgen.app.prepare import JobFile, examine
 
     label, base = world.format_path(path), path.resolve().parent
-    found = examine(world, JobFile(text, label, base, base), cluster, sets)
+    job = JobFile(text, label, base, base)
+    found = examine(world, job, cluster, sets)
     passed = tuple(check.message for check in found.checks if check.status == "ok")
     valid = found.ready is not None
-    return LintedFile(label, "job", text, found.diagnostics, valid=valid, passed=passed)
+    linted = LintedFile(label, "job", text, found.diagnostics, valid=valid, passed=passed)
+    if not _VARIANTS.search(text):
+        return linted
+    return _add_variants(linted, tuple(_examine_variants(world, job, cluster, sets)))
 
 
-def _excuse(linted: LintedFile, others: Sequence[Diagnostic]) -> LintedFile:
+def _examine_variants(
+    world: World, job: JobFile, cluster: str | None, sets: Sequence[str]
+) -> Iterator[LintedFile]:
+    """The job with each of its variants; what stands on no line names the variant."""
+    from jobgen.app.prepare import examine
+    from jobgen.errors import Missing
+    from jobgen.load import list_variants
+
+    for chosen in list_variants(job.text, job.label, sets):
+        try:
+            found = examine(world, job, cluster, chosen)
+            problems, valid = found.diagnostics, found.ready is not None
+        except Missing as missing:
+            problems, valid = missing.problems, False
+        name = chosen[-1].removeprefix("variant=")
+        named = tuple(
+            problem if problem.place else problem._replace(message=f"{name}: {problem.message}")
+            for problem in problems
+        )
+        yield _excuse(LintedFile(job.label, "job", job.text, named, valid=valid))
+
+
+def _add_variants(linted: LintedFile, variants: Sequence[LintedFile]) -> LintedFile:
+    """The file with what is wrong with its variants alone."""
+    known = {(each.code, each.place, each.message) for each in linted.problems}
+    problems = [*linted.problems]
+    for variant in variants:
+        for each in variant.problems:
+            if (each.code, each.place, each.message) not in known and each not in problems:
+                problems.append(each)
+    valid = linted.valid and all(variant.valid for variant in variants)
+    return linted._replace(problems=tuple(problems), valid=valid)
+
+
+def _excuse(linted: LintedFile) -> LintedFile:
     """What only a person who submits can give, as warnings and notes: files are also checked where
-    nobody may submit. ``others`` are problems of the file that may be known already."""
+    nobody may submit."""
     from jobgen.load.substitution import UNGIVEN
     from jobgen.resolve.checks import UNSET
 
     lighter: Mapping[str, Severity] = {UNSET: "warning", UNGIVEN: "note"}
-    problems = [
+    problems = tuple(
         problem._replace(severity=lighter.get(problem.code, problem.severity))
         for problem in linted.problems
-    ]
-    known = {(problem.code, problem.place) for problem in problems}
-    more = [each for each in others if (each.code, each.place) not in known]
-    valid = not any(problem.severity == "error" for problem in (*problems, *more))
-    return linted._replace(problems=(*problems, *more), valid=linted.valid or valid)
+    )
+    valid = not any(problem.severity == "error" for problem in problems)
+    return linted._replace(problems=problems, valid=linted.valid or valid)
 
 
 def _named(world: World, name: str) -> ClusterProfile:
@@ -129,9 +166,7 @@ def _lint(
     if where is None and (named := _CLUSTER.search(text)) and _is_job(path, text):
         unknown = _check_named(world, path, text, named)
         if not unknown:
-            # a plan is that of one variant; what is wrong with the others stands in the file, too
-            others = check(text, label, sets=sets).problems if _VARIANTS.search(text) else ()
-            return _excuse(_examine(world, path, text, None, sets), others)
+            return _excuse(_examine(world, path, text, None, sets))
     checked = check(text, label, parent=_parent(world, path, text), cluster=where, sets=sets)
     problems = (*checked.problems, *unknown)
     partial = checked.kind == "job"

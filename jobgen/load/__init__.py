@@ -154,6 +154,11 @@ def _list_sets(source: Source, sets: Sequence[str]) -> list[Sequence[str]]:
     return [sets, *((*sets, f"variant={name}") for name in variants.list_names(source.data))]
 
 
+def list_variants(text: str, label: str, sets: Sequence[str] = ()) -> list[Sequence[str]]:
+    """What ``--set`` says for each variant of a job file; nothing if ``sets`` choose one."""
+    return _list_sets(scan(text, label), sets)[1:]
+
+
 def is_script(text: str, label: str) -> bool:
     """Whether this is a plain job script, by its name or its first line."""
     return label.endswith(_SCRIPTS) or text.startswith("#!")
@@ -284,6 +289,7 @@ __all__ = [
     "check",
     "detect_kind",
     "is_script",
+    "list_variants",
     "load_cluster",
     "load_job",
     "read_job",

@@ -77,6 +77,14 @@ def find_section(word: str, top: type[Form]) -> str:
     return ""
 
 
+def get_item_form(key: Key) -> type[Form] | None:
+    """The form of each item of a list, or of each value of a table of names; None where there is
+    none."""
+    schema = key.check.schema
+    items = [schema.get("items", {}), schema.get("additionalProperties", {})]
+    return next((s["form"] for s in items if s and isinstance(s.get("form"), type)), None)
+
+
 def get_form(key: Key) -> type[Form] | None:
     """The form that a key's value is, or each item of it; None where it is none."""
     schema = key.check.schema

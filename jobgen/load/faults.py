@@ -13,6 +13,7 @@ from jobgen.load.aliases import (
     find_section,
     find_sibling,
     get_form,
+    get_item_form,
     normalize_key,
     translate,
 )
@@ -39,7 +40,7 @@ def tell(tree: Tree, top: type[Form], faults: Sequence[ValueDiagnostic]) -> None
         if fault.code == "J102":
             continue
         if fault.code == "J116":
-            if path not in meant:
+            if meant.isdisjoint({path, *((key,) for key in _INSTEAD.get(str(path[-1]), ()))}):
                 _missing(tree, path, fault)
         else:
             place = tree.find_place(path, of_key=fault.about_key)
@@ -58,6 +59,8 @@ def _written(path: Path) -> Path:
     return tuple(spelled)
 
 
+_INSTEAD = {"run": ("steps", "groups"), "nodes": ("groups",)}
+"""Keys of a job that must be there → those that stand in their place."""
 _SPREAD: Mapping[str | int, Sequence[str | int]] = {
     "slurm_extra": ["slurm", "extra"],
     "setup_scopes": ["setup"],
@@ -188,7 +191,8 @@ def _guess_inside(key: Unknown) -> str:
         return _write(key, key.word, " at the top of the file")
     name = (str(key.path[-1]),)
     if write := translate(key.file, name):
-        return _write(key, write, " at the top of the file")
+        beside = write.partition(":")[0] in _form_at(key.top, key.path[:-1]).keys
+        return _write(key, write, "" if beside else " at the top of the file")
     if why := explain_absence(key.file, name):
         return f"jobgen has no such key; {why}"
     return _option(key, name[0])
@@ -269,8 +273,10 @@ def _known(top: type[Form], path: Path) -> str:
 
 def _form_at(top: type[Form], path: Path) -> type[Form]:
     """The form whose keys stand below this path."""
-    here = top
+    here, is_item = top, False
     for step in path:
-        key = here.keys.get(str(step))
-        here = (get_form(key) if key else None) or here
+        key = None if is_item else here.keys.get(str(step))
+        inner = get_item_form(key) if key else None
+        is_item = inner is not None
+        here = inner or (get_form(key) if key else None) or here
     return here

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from jobgen.load.aliases import get_form
+from jobgen.load.aliases import get_form, get_item_form
 from jobgen.load.tree import format_scalar
 from jobgen.model.cluster import ClusterProfile
 from jobgen.model.form import Form, Key
@@ -46,7 +46,7 @@ def _list_form(file: str, form: type[Form], above: tuple[str, ...]) -> Iterator[
     for name, key in form.keys.items():
         if key.hidden:
             continue
-        path, inner = (*above, name), get_form(key)
+        path, inner = (*above, name), get_inner_form(key, above)
         yield KeyEntry(
             file,
             ".".join(path),
@@ -57,8 +57,20 @@ def _list_form(file: str, form: type[Form], above: tuple[str, ...]) -> Iterator[
             _find_example(key, path),
             inner is not None,
         )
-        if inner is not None and key.check.schema.get("type") != "array":
+        if inner is not None:
             yield from _list_form(file, inner, path)
+
+
+def get_inner_form(key: Key, above: Sequence[str]) -> type[Form] | None:
+    """The form whose keys stand below this one; None for a key of a step or a group that is
+    described where the job has it."""
+    inner = get_item_form(key) or get_form(key)
+    is_jobs = inner in [get_form(each) for each in JobSpec.keys.values()]
+    return None if is_jobs and [*above[:1]] in (["steps"], ["groups"]) else inner
+
+
+_OPENED = {"steps": ("steps: [", "]"), "groups": ("groups: {NAME: ", "}")}
+"""Keys of a job that hold several mappings → what stands around one of them."""
 
 
 def _find_example(key: Key, path: tuple[str, ...]) -> str:
@@ -71,7 +83,8 @@ def _find_example(key: Key, path: tuple[str, ...]) -> str:
     *above, name = path
     line = f"{name}: {value}"
     for section in reversed(above):
-        line = f"{section}: {{{line}}}"
+        start, end = _OPENED.get(section, (f"{section}: ", ""))
+        line = f"{start}{{{line}}}{end}"
     return line if value else ""
 
 
@@ -114,12 +127,12 @@ def describe_default(key: Key) -> str:
     value = key.default
     if key.needed or value in (None, "", (), {}) or isinstance(value, Form):
         return ""
+    if isinstance(value, Walltime):
+        return _quote(value.format_short())
     if isinstance(value, tuple):
         return _quote_all(value)
     if isinstance(value, bool):
         return _quote(str(value).lower())
-    if isinstance(value, Walltime):
-        return _quote(value.format_short())
     size = isinstance(value, int) and value >= 2**20
     return _quote(format_size(value).replace(" ", "") if size else value)
 

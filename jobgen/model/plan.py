@@ -256,6 +256,13 @@ class Plan(NamedTuple):
         return any(program.group for program in self.programs)
 
     @property
+    def world(self) -> int:
+        """Ranks that run at the same time: those of all groups."""
+        if not self.has_groups:
+            return self.shape.world
+        return sum(program.plan.shape.world for program in self.programs)
+
+    @property
     def starts(self) -> int:
         """How often the job starts at most."""
         return self.stop.starts if self.stop else 1

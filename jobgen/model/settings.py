@@ -168,8 +168,8 @@ class Workdir(Form):
     max_size: int = key(SIZE, default=500 * 1024**2, doc="Maximum upload size; default: 500MiB.")
 
 
-def check_command_words(value: object) -> tuple[str, ...]:
-    """The words of a command, as a list or as a shell reads them."""
+def check_arguments(value: object) -> tuple[str, ...]:
+    """Words of a command line, as a list or as a shell reads them."""
     if isinstance(value, str):
         import shlex
 
@@ -178,12 +178,27 @@ def check_command_words(value: object) -> tuple[str, ...]:
         except ValueError as error:
             raise refuse("J120", f"cannot be split into words: {error}") from error
     words = WORDS(value)
+    faults = [
+        ValueDiagnostic("J120", f"'{clip(word)}' is one word", _APART, (index,))
+        for index, word in enumerate(words)
+        if re.match(r"--?[\w-]+\s", word)
+    ]
+    if faults:
+        raise Refusal(faults)
+    return words
+
+
+def check_command_words(value: object) -> tuple[str, ...]:
+    """The words of a command, as a list or as a shell reads them."""
+    words = check_arguments(value)
     if not words or words[0].startswith("-"):
         raise refuse("J120", "expected a command", "for example uv run torchrun")
     return words
 
 
+_APART = "write a list with a word each, or one text in place of the list"
 COMMAND = Check(check_command_words, {"type": ["string", "array"], "items": {"type": "string"}})
+ARGUMENTS = Check(check_arguments, WORDS.schema)
 
 
 class Launcher(Form):
@@ -205,7 +220,7 @@ class Launcher(Form):
         doc="How often torchrun restarts the ranks after a failure.",
     )
     args: tuple[str, ...] = key(
-        WORDS, default=(), doc="Extra arguments for the launcher, passed unchanged."
+        ARGUMENTS, default=(), doc="Extra arguments for the launcher, passed unchanged."
     )
     command: tuple[str, ...] = key(
         COMMAND,
@@ -217,7 +232,7 @@ class Launcher(Form):
         example="uv run torchrun",
     )
     srun_args: tuple[str, ...] = key(
-        WORDS,
+        ARGUMENTS,
         default=(),
         doc="Extra options of the srun that starts the launcher on every node.",
         example="[--auto-resume=1]",

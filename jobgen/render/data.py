@@ -52,7 +52,7 @@ def dump_plan(plan: Plan) -> dict[str, Any]:
             "tasks_per_node": shape.tasks_per_node,
             "whole_nodes": shape.whole_nodes,
             "seconds": shape.seconds,
-            "world": shape.world,
+            "world": plan.world,
             "gpu_hours": round(plan.gpu_hours_per_start, 3),
             **{key: value for key, value in elements.items() if value},
         },

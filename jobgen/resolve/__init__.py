@@ -212,7 +212,7 @@ def _decide(look: Inputs, decided: _Decided, sized: Sized) -> Plan:
         sweeping.build_sweep(look),
         rank_environment.build_base(look, size, launcher.value),
         traces.build_traces(look, size),
-        configure_network(look.cluster, size, look.cite_cluster),
+        configure_network(look.cluster, look.widen_network(size), look.cite_cluster),
         container_command.expose_hcas(look, size),
         binding.bind_ranks(look, size, sized),
         gpu_sharing.show_gpus(look, size),

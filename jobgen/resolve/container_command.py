@@ -179,7 +179,8 @@ def is_file(name: str) -> bool:
 def expose_hcas(look: Inputs, shape: Shape) -> Part:
     """What makes the HCAs visible inside."""
     asked, _ = find_container(look)
-    if asked is None or asked.runtime != "pyxis" or not shape.gpus_per_node or shape.nodes < 2:
+    alone = look.widen_network(shape).nodes < 2
+    if asked is None or asked.runtime != "pyxis" or not shape.gpus_per_node or alone:
         return Part("container")
     if look.cluster.network.fabric not in {"infiniband", "roce"}:
         return Part("container")
@@ -261,7 +262,8 @@ def _docker(look: Inputs, asked: Container, shape: Shape, env: Mapping[str, Sett
     named = tuple(
         n for n in (*_OF_THE_NODE, *visible, *list_always(look), *env) if n not in gpus.hidden
     )
-    rdma = look.cluster.network.fabric in _RDMA and shape.nodes > 1 and shape.gpus_per_node
+    several = look.widen_network(shape).nodes > 1
+    rdma = look.cluster.network.fabric in _RDMA and several and shape.gpus_per_node
     cards: tuple[Word, ...] = ("--device=/dev/infiniband", "--cap-add=IPC_LOCK") if rdma else ()
     binds = [
         '"$JOBGEN_RUN_DIR:$JOBGEN_RUN_DIR"',

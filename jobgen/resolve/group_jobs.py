@@ -58,6 +58,7 @@ def split_groups(look: Inputs) -> tuple[Inputs, ...]:
                 group=role,
                 most_gpus=max(_count_gpus(home, each) for each in beside),
                 components=several,
+                all_nodes=look.job.nodes,
             )
         )
     return tuple(looks)

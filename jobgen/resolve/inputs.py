@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from jobgen.model.facts import Facts
     from jobgen.model.job import JobSpec
     from jobgen.model.loaded import Loaded
-    from jobgen.model.plan import GroupRole
+    from jobgen.model.plan import GroupRole, Shape
 
 Key = str | int
 
@@ -33,6 +33,8 @@ class Inputs(NamedTuple):
     """GPUs that the job of this group requests on each node; None if the group is the job."""
     components: int = 1
     """Kinds of nodes in the job of this group."""
+    all_nodes: int | None = None
+    """Nodes of all groups together, for a group."""
 
     @property
     def job(self) -> JobSpec:
@@ -69,6 +71,10 @@ class Inputs(NamedTuple):
     def has_written(self, *path: Key) -> bool:
         """Whether the job, or ``--set``, has this key."""
         return path in self.spec.places or path in self.spec.overrides
+
+    def widen_network(self, shape: Shape) -> Shape:
+        """The shape with all nodes that its ranks may talk to: those of the other groups, too."""
+        return shape._replace(nodes=max(shape.nodes, self.all_nodes or 0))
 
     def cite_job(self, *path: Key) -> Place:
         """``job.yaml:12``, without the folders: wherever it lies, a job gives equal bytes."""

@@ -32,7 +32,7 @@ def judge_variables(look: Inputs, shape: Shape, env: Mapping[str, Setting]) -> I
     found |= {one.name: one.value for one in (*site, *mine) if one.setup}
     context = profile_context.build_context(
         look.cluster,
-        nodes=shape.nodes,
+        nodes=look.widen_network(shape).nodes,
         gpus=shape.gpus_per_node or None,
         ranks=shape.ranks_per_node,
         others=found,

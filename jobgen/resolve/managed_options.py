@@ -1,4 +1,4 @@
-"""Options that jobgen writes itself, in ``launcher.args`` and ``launcher.srun_args``.
+"""Options that jobgen writes itself, in ``args``, ``srun_args`` and ``command`` of ``launcher``.
 
 A launcher takes the last of two equal options, so one of these would quietly replace what the rest
 of the script relies on.
@@ -13,11 +13,15 @@ from jobgen.data import launcher_options
 from jobgen.errors import Diagnostic
 from jobgen.model.launchers import LAUNCHERS, name_agent
 from jobgen.resolve.inputs import Inputs
+from jobgen.shell.foreign_launchers import LAUNCHERS as LAUNCHERS_OF_COMMANDS
+from jobgen.shell.foreign_launchers import MODULES
 
 
 def check_options(look: Inputs, launcher: str) -> Iterator[Diagnostic]:
     """An error for each word that repeats an option of jobgen's."""
     asked, settings = look.job.launcher, LAUNCHERS[launcher].settings
+    if "command" in settings:
+        yield from _check_words(look, name_agent(launcher), "command", asked.command)
     if "args" in settings:
         yield from _check_words(look, name_agent(launcher), "args", asked.args)
     if "srun_args" in settings:
@@ -28,7 +32,8 @@ def _check_words(
     look: Inputs, program: str, setting: str, words: tuple[str, ...]
 ) -> Iterator[Diagnostic]:
     keys = launcher_options().get(program, {}) if words else {}
-    for index, word in enumerate(words):
+    first = _find_arguments(program, words) if setting == "command" else 0
+    for index, word in enumerate(words[first:], first):
         option = _find_option(word, frozenset(keys))
         if option is None:
             continue
@@ -38,6 +43,20 @@ def _check_words(
         hint = f"remove it; set {key} instead" if key else "remove it"
         path = ("launcher", setting, index)
         yield look.diagnose_job("J246", message, *path, hint=hint)
+
+
+def _find_arguments(program: str, words: tuple[str, ...]) -> int:
+    """Index of the first word behind the launcher's name; their number if it has another name.
+
+    >>> _find_arguments("torchrun", ("uv", "run", "-m", "torch.distributed.run", "--nnodes=2"))
+    4
+    """
+    known = {**LAUNCHERS_OF_COMMANDS, **MODULES}
+    for index, word in enumerate(words):
+        found = known.get(word.rpartition("/")[2])
+        if found is not None and found.kind == program:
+            return index + 1
+    return len(words)
 
 
 def _find_option(word: str, managed: frozenset[str]) -> str | None:

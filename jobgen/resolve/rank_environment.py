@@ -58,9 +58,10 @@ def build_base(look: Inputs, shape: Shape, launcher: str) -> Part:
         threads = _threads(shape)
         if threads:
             env["OMP_NUM_THREADS"] = threads
-    if shape.gpus_per_node and shape.nodes * shape.gpus_per_node > 1:
-        env |= _nccl_debug(look, shape)
-    return Part("jobgen", env=env, notes=tuple(_unknown_network(look, shape)))
+    wide = look.widen_network(shape)
+    if wide.gpus_per_node and wide.nodes * wide.gpus_per_node > 1:
+        env |= _nccl_debug(look, wide)
+    return Part("jobgen", env=env, notes=tuple(_unknown_network(look, wide)))
 
 
 def _nccl_debug(look: Inputs, shape: Shape) -> dict[str, Setting]:

@@ -90,7 +90,7 @@ def _lift(table: Mapping[Path, V], above: Path) -> dict[Path, V]:
 def combine_plans(look: Inputs, plans: Sequence[tuple[Plan, frozenset[str]]]) -> Plan:
     """The plan of a job that runs these, each with the names of its program's own files.
 
-    The first that uses all nodes stands for the job; the one with most CPUs sizes its request.
+    The first with most nodes stands for the job; the one with most CPUs sizes its request.
     """
     programs = tuple(
         ProgramPlan(
@@ -102,7 +102,7 @@ def combine_plans(look: Inputs, plans: Sequence[tuple[Plan, frozenset[str]]]) ->
         for index, (step, (plan, own)) in enumerate(zip(look.job.steps, plans, strict=True))
     )
     every = [plan for plan, _ in plans]
-    lead = next(plan for plan in every if plan.shape.nodes == look.job.nodes)
+    lead = max(every, key=lambda plan: plan.shape.nodes)
     files = [file for plan, own in plans for file in plan.files if file.path not in own]
     return lead._replace(
         programs=programs,

@@ -23,7 +23,7 @@ _PREFIX = "$JOBGEN_LOG_DIR/nccl_trace_rank_"
 
 def build_traces(look: Inputs, shape: Shape) -> Part:
     """The variables for the stacks of crashed ranks and for the dumps of the flight recorder."""
-    if shape.nodes * shape.gpus_per_node < 2:
+    if look.widen_network(shape).nodes * shape.gpus_per_node < 2:
         return Part("traces")
     why = "print Python stack traces on a crash"
     env = {"PYTHONFAULTHANDLER": Setting("1", why, cite_rule("traces"))}

@@ -174,3 +174,17 @@ def test_any_word_is_refused_with_a_hint(word: str) -> None:
     with pytest.raises(Missing) as raised:
         explain(word)
     assert "all codes: jobgen explain 'J*'" in raised.value.problems[0].hint
+
+
+def test_keys_of_steps_and_groups_are_explained_once() -> None:
+    for word in ("groups.until", "groups.ready", "steps.nodes", "groups.ready.port"):
+        assert explain(word).keys[0].path == word
+    assert explain("ready").keys[0].path == "groups.ready"
+    assert [key.path for key in explain("groups").below][:2] == ["groups.run", "groups.nodes"]
+    paths = [key.path for key in list_keys()]
+    assert not [path for path in paths if path.startswith(("steps.train.", "groups.launcher."))]
+
+
+def test_variables_of_a_group_are_explained_by_its_name() -> None:
+    for kind in ("HOST", "HOSTS", "PORT"):
+        assert explain(f"$JOBGEN_{kind}_RAY_HEAD").own[0].name == f"JOBGEN_{kind}_NAME"

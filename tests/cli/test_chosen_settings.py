@@ -52,3 +52,21 @@ def test_lint_checks_a_job_whose_values_are_not_given(jobgen: Jobgen, tmp_path: 
         lint = jobgen("lint")
         assert lint.code == 3
         assert "error[J121]: nodes: expected an integer" in lint.out + lint.err
+
+
+def test_lint_checks_whether_each_variant_fits(jobgen: Jobgen, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("import torch.distributed\n")
+    large = JOB.replace("nodes: 1, vars", "nodes: 9, vars")
+    for text, words in ((large, ["-c", "a100x16"]), (f"cluster: a100x16\n{large}", [])):
+        (tmp_path / "job.yaml").write_text(text)
+        lint = jobgen("lint", *words, "--set", "DATA=/d", "job.yaml")
+        assert lint.code == 3
+        assert "error[J201]: nodes: 9, but a100x16 has 2" in lint.out + lint.err
+        chosen = jobgen("lint", *words, "--set", "DATA=/d", "--set", "variant=", "job.yaml")
+        assert "J201" not in chosen.out + chosen.err, "another variant is chosen"
+    unknown = JOB.replace("nodes: 1, vars", "cluster: nowhere, vars")
+    (tmp_path / "job.yaml").write_text(f"cluster: a100x16\n{unknown}")
+    lint = jobgen("lint", "--set", "DATA=/d")
+    assert lint.code == 3
+    assert "small: " in lint.out + lint.err
+    assert "nowhere" in lint.out + lint.err

@@ -381,6 +381,20 @@ def test_nothing_is_said_of_an_upload_before_the_connection_stands(
     assert "upload" not in answer.err
 
 
+def test_ranks_of_all_groups_are_counted(jobgen: Jobgen, folder: Path) -> None:
+    (folder / "job.yaml").write_text(
+        "name: g\ntime: 1h\nlauncher: srun\ngroups:\n"
+        "  a: {nodes: 1, run: ./a, procs_per_node: 2}\n"
+        "  b: {nodes: 4, run: ./b, procs_per_node: 1}\n"
+    )
+    site = "name: c\nscheduler: slurm\npaths: {root: /s}\nnodes: {count: 8, cpus: 64}\n"
+    (folder / "c.yaml").write_text(f"{site}network: {{fabric: ethernet}}\n")
+    plan = jobgen("plan", "job.yaml", "-c", "./c.yaml").out
+    assert plan.startswith("g on c: 5 nodes, 6 ranks, 1h 0m\n")
+    data = json.loads(jobgen("plan", "job.yaml", "-c", "./c.yaml", "--json").out)["data"]
+    assert data["resources"]["world_size"] == 6
+
+
 def test_a_costly_job_is_asked_about_below_its_plan(folder: Path) -> None:
     (folder / "job.yaml").write_text(TINY)
     (folder / "c.yaml").write_text(SITE)

@@ -105,3 +105,22 @@ def test_a_driver_beside_a_large_group_needs_no_launcher() -> None:
 def test_the_command_of_a_group_is_read_like_that_of_a_job() -> None:
     text = JOB + TWO.replace("serve.py", "'sbatch serve.py'")
     assert [problem.code for problem in check(text, "job.yaml").problems] == ["J307"]
+
+
+@pytest.mark.parametrize(
+    ("more", "hint"),
+    [
+        ("groups: {train: {nodes: 1, runn: a.py}}\n", "did you mean 'run'?"),
+        ("groups: {a: {nodes: 1, run: a, ready: {prot: 80}}}\n", "did you mean 'port'?"),
+        ("groups: {a: {nodes: 1, command: a.py}}\n", "write run: a.py"),
+    ],
+)
+def test_a_key_that_is_not_known_has_the_nearest_one_of_a_group(more: str, hint: str) -> None:
+    with pytest.raises(Invalid) as caught:
+        load_job(JOB + more, "job.yaml")
+    assert [problem.hint for problem in caught.value.problems if problem.code == "J102"] == [hint]
+
+
+def test_a_misspelled_groups_lets_nothing_else_be_missing() -> None:
+    assert complain(JOB + "group: {a: {nodes: 1, run: a.py}}\n") == ["unknown key 'group'"]
+    assert complain(JOB + "nodes: 1\nstep: [{run: a.py}]\n") == ["unknown key 'step'"]

@@ -91,3 +91,43 @@ def test_two_hostfiles_of_deepspeed_have_two_names() -> None:
     made = groups(*(f"{name}: {{nodes: 1, run: a.py, launcher: deepspeed}}" for name in "ab"))
     texts = [step.text for p in made.programs for step in p.plan.steps if step.name == "hostfile"]
     assert ["hostfile.a" in texts[0], "hostfile.b" in texts[1]] == [True, True]
+
+
+def test_scripts_that_only_the_whole_job_needs_are_rendered() -> None:
+    """One node without GPUs needs no check of its own, the nodes of all groups do."""
+    made = groups(
+        "a: {nodes: 1, run: ./a, launcher: plain}", "b: {nodes: 1, run: b.py}", cluster=CPUS
+    )
+    assert made.preflight is not None
+    assert "preflight.sh" in [file.path for file in made.files]
+
+
+def test_the_network_between_groups_of_one_node_is_that_of_the_job() -> None:
+    made = groups(TRAIN, SERVE, "driver: {on: train, run: ./drive}")
+    train, serve, driver = (
+        next(each.plan for each in made.programs if each.name == name)
+        for name in ("train", "serve", "driver")
+    )
+    assert train.env["NCCL_NET"] == serve.env["NCCL_NET"] == plan().env["NCCL_NET"]
+    assert "NCCL_NET" in groups(TRAIN, SERVE).env
+    assert "NCCL_NET" not in driver.env, "it has no GPUs"
+    alone = groups(TRAIN, "driver: {on: train, run: ./drive}")
+    assert "NCCL_NET" not in alone.programs[0].plan.env
+
+
+def test_one_rank_of_a_group_may_leave_traces_of_nccl() -> None:
+    made = groups(TRAIN.replace("1", "1, gpus_per_node: 1"), SERVE)
+    assert "PYTHONFAULTHANDLER" in made.programs[1].plan.env
+    assert "NCCL_DEBUG" in made.programs[1].plan.env
+
+
+def test_an_unknown_network_is_noted_of_groups_of_one_node() -> None:
+    made = groups(TRAIN, SERVE, cluster=GPUS.replace("infiniband", "unknown"))
+    assert [note.code for note in made.notes].count("J229") == 1
+    assert made.programs[0].plan.env["NCCL_DEBUG"].value == "INFO"
+
+
+def test_a_container_of_a_group_of_one_node_sees_the_hcas() -> None:
+    image = "{image: nvcr.io/nvidia/pytorch:24.07-py3, runtime: pyxis}"
+    made = groups(TRAIN, SERVE, container=image)
+    assert made.programs[0].plan.env["MELLANOX_VISIBLE_DEVICES"].value == "all"

@@ -8,6 +8,7 @@ import pytest
 
 from jobgen.data import launcher_options
 from jobgen.errors import Diagnostic, Invalid
+from jobgen.load import load_job
 from jobgen.model.launchers import LAUNCHERS, name_agent
 from tests.resolve.made import job, plan
 
@@ -32,6 +33,16 @@ def refuse(launcher: str) -> list[Diagnostic]:
         ("{type: mpirun, args: [-x, A]}", "args: -x of mpirun", "set env instead"),
         ("{srun_args: ['--export=ALL,A=1']}", "srun_args: --export of srun", "set env instead"),
         ("{type: plain, srun_args: [-c, '4']}", "srun_args: -c of srun", "cpus_per_task"),
+        ("{type: plain, srun_args: '--label -c 4'}", "srun_args: -c of srun", "cpus_per_task"),
+        ("{srun_args: [--kill-on-bad-exit=0]}", "srun_args: --kill-on-bad-exit", "remove it"),
+        ("{srun_args: [-W, '60']}", "srun_args: -W of srun", "remove it"),
+        ("{type: torchrun, command: torchrun --nnodes=4}", "command: --nnodes of", "set nodes"),
+        (
+            "{type: torchrun, command: [python, -m, torch.distributed.run, --nnodes=4]}",
+            "command: --nnodes of torchrun",
+            "set nodes",
+        ),
+        ("{type: accelerate, command: uv run -m x /a/accelerate launch -m}", "-m of", "set run"),
     ],
 )
 def test_an_option_of_jobgens_is_refused(launcher: str, message: str, hint: str) -> None:
@@ -50,6 +61,8 @@ def test_an_option_of_jobgens_is_refused(launcher: str, message: str, hint: str)
         "{type: accelerate, args: [--use_deepspeed, --deepspeed_multinode_launcher=standard]}",
         "{args: [--tee=3, -r, '3', --local-ranks-filter=0]}",
         "{type: deepspeed, args: [--bind_cores_to_rank], srun_args: [--nice=3]}",
+        "{type: torchrun, command: uv run -m tool torchrun --log-dir=a}",
+        "{type: torchrun, command: ./my-torchrun --nnodes=4}",
     ],
 )
 def test_other_options_are_passed_on(launcher: str) -> None:
@@ -65,3 +78,16 @@ def test_every_option_that_jobgen_writes_is_in_the_table(name: str) -> None:
     step = next(step for step in plan(job(launcher=name)).steps if step.name == "launch")
     written = {option.replace("_", "-") for option in re.findall(r" --(\w[\w-]*)", step.text)}
     assert written - _OVERRIDABLE <= launcher_options().get(name_agent(name), {}).keys()
+
+
+@pytest.mark.parametrize("setting", ["args", "srun_args"])
+def test_text_is_split_as_a_shell_would(setting: str) -> None:
+    text = job(launcher=f"{{type: torchrun, {setting}: '--label --comment=\"a b\"'}}")
+    launcher = load_job(text, "job.yaml").value.launcher
+    assert getattr(launcher, setting) == ("--label", "--comment=a b")
+
+
+def test_two_words_in_one_item_of_a_list_are_refused() -> None:
+    (problem,) = refuse("{srun_args: [--label, '--comment a b']}")
+    assert problem.code == "J120"
+    assert "'--comment a b' is one word" in problem.message

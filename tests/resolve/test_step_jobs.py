@@ -64,3 +64,9 @@ def test_files_of_a_program_lie_beside_its_scripts() -> None:
         ["accelerate.yaml"],
     ]
     assert "accelerate.yaml" not in {file.path for file in made.files}
+
+
+def test_a_step_on_one_node_uses_no_network() -> None:
+    made = steps("{name: eval, run: eval.py, nodes: 1}")
+    assert "NCCL_NET" in made.programs[0].plan.env
+    assert "NCCL_NET" not in made.programs[1].plan.env

@@ -54,7 +54,7 @@ def data(planned: Planned) -> dict[str, Any]:
             "gpus_per_node": shape.allocated.gpus_per_node,
             "gpu": shape.gpu,
             "ranks_per_node": shape.ranks_per_node,
-            "world_size": shape.world,
+            "world_size": plan.world,
             "cpus_per_task": shape.cpus_per_task,
             "cpus_per_rank": cpus.rank,
             "cpus_per_node": cpus.node,

@@ -179,6 +179,8 @@ def _describe_shape(plan: Plan) -> str:
     if shape.gpus_per_node:
         each = count(shape.gpus_per_node, defuse(shape.gpu) or "GPU", defuse(shape.gpu) or "GPUs")
         total = count(shape.nodes * shape.gpus_per_node, "GPU")
+    elif plan.has_groups:  # they differ in their ranks per node
+        return f"{nodes}, {count(plan.world, 'rank')}, {Walltime(shape.seconds).human()}"
     return f"{nodes} {TIMES} {each} = {total}, {Walltime(shape.seconds).human()}"
 
 
