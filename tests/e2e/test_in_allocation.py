@@ -93,6 +93,9 @@ def test_cancel_ends_the_run_and_not_the_allocation(
     refused = run.jobgen("cancel", "--signal", "USR1")
     assert refused.returncode == 1
     assert "a signal would reach all its processes" in refused.stderr
+    hinted = run.jobgen("sh", "--", "sh", "-c", 'touch "$JOBGEN_STOP_FILE"')
+    assert hinted.returncode == 0, hinted.stderr
+    assert (run.directory / "state/0/stop").exists()
     assert run.jobgen("cancel").returncode == 0, run.story()
     assert run.show()["state"] == "CANCELLED"
     until(lambda: not list_steps(cluster, allocation), "the end of its steps")
