@@ -12,16 +12,17 @@ from tests.e2e.test_golden_on_slurm import directives, every, site, stripped
 
 pytestmark = pytest.mark.cluster
 
-SITE_OPTION = re.compile(r"^#SBATCH --(quotatype|gres=dcu).*\n", re.MULTILINE)
-"""An option of a site's plug-in, and a resource that needs a plug-in of its own."""
+SITE_OPTION = re.compile(r"^#SBATCH --(quotatype|gres=dcu|gres=gpu:1,gmem).*\n", re.MULTILINE)
+"""An option of a site's plug-in, and resources that need plug-ins of their own."""
+OWN_PARTITION = re.compile(r"--partition=(gpu|short) ")
+"""Partitions of small nodes that the test cluster has."""
 
 
 def read_scripts() -> dict[str, str]:
     """The job scripts, in the form that a controller without plug-ins can judge."""
     known = [original for original in read_originals().values() if not find_missing_key(original)]
     texts = {o.id: render_original(o.id)["job.sbatch"].content.decode() for o in known}
-    # the test cluster has a partition of this name, of small nodes
-    texts = {n: text.replace("--partition=gpu ", "--partition=gpu2 ") for n, text in texts.items()}
+    texts = {n: OWN_PARTITION.sub(r"--partition=\g<1>2 ", text) for n, text in texts.items()}
     return {n: SITE_OPTION.sub("", stripped(text)[0]) for n, text in texts.items()}
 
 
