@@ -140,6 +140,20 @@ def test_the_widths_of_the_intervals_are_those_of_the_residuals() -> None:
         assert known == pytest.approx((low, high), abs=0.02), name
 
 
+def test_nine_in_ten_steps_are_near_what_was_measured() -> None:
+    found = score().summarize(score().score_steps(rows()))
+    assert found["rows"] >= 200
+    assert found["median_pct"] <= 8
+    assert found["p90_pct"] <= 21
+
+
+def test_runs_that_had_no_part_in_the_planner_are_estimated_to_fit() -> None:
+    unseen = benchmark().read_rows(ROWS.with_name("planner_unseen.csv"))
+    assert len(score().score_memory(unseen)) == 10
+    assert len(score().score_steps(unseen)) == 13
+    assert score().score_fits(unseen)["ran_called_fits_rate"] == 1
+
+
 def test_small_models_that_wait_for_their_host_are_near_what_was_measured() -> None:
     timed = score().score_steps(benchmark().read_rows(ROWS.with_name("vtrain_single_node.csv")))
     assert len(timed) == 1440
