@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import importlib.util
+import subprocess
 import sys
 from functools import cache
 from pathlib import Path
@@ -158,3 +159,20 @@ def test_small_models_that_wait_for_their_host_are_near_what_was_measured() -> N
     timed = score().score_steps(benchmark().read_rows(ROWS.with_name("vtrain_single_node.csv")))
     assert len(timed) == 1440
     assert score().summarize(timed)["median_pct"] <= 12
+
+
+@pytest.mark.train("deepspeed", "accelerate")
+def test_each_other_estimator_is_compared_on_the_runs_that_it_answers() -> None:
+    script = ROOT / "benchmarks" / "planner_peers.py"
+    ran = subprocess.run(
+        [sys.executable, str(script), "--rows", str(ROWS)],
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    lines = [line.split("|")[1:-1] for line in ran.stdout.splitlines() if " of " in line]
+    theirs, ours = lines[0::2][:2], lines[1::2]
+    assert [line[1] for line in theirs] == [line[1] for line in ours]
+    for other, own in zip(theirs, ours, strict=True):
+        assert float(own[3].split()[0]) < float(other[3].split()[0]), other[0]
