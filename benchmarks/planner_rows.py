@@ -217,7 +217,11 @@ def _adapters(said: Mapping[str, str]) -> Adapters | None:
     if "LoRA" not in words:
         return None
     rank = re.search(r"\br ?=? ?(\d+)", words) or re.search(r"LoRA r ?=? ?(\d+)", said["notes"])
+    nemo = "NVIDIA-NeMo" in said["source"]
     targets = next((names for found, names in TARGETS if re.search(found, words)), ())
+    if nemo and not targets:
+        # their benchmarks' recipes: peft.target_modules = ["linear_qkv"]
+        targets = ("q_proj", "k_proj", "v_proj", "qkv")
     whole = ("embedding", "head") if "emb" in words else ()
     bits = 4 if "QLoRA" in words else 8 if "int8" in said["precision"] else 16
     prepared = bits == 4 and _PREPARED.search(said["source"] + said["notes"]) is not None
@@ -229,7 +233,7 @@ def _adapters(said: Mapping[str, str]) -> Adapters | None:
         whole,
         prepared=prepared,
         # NeMo's and Megatron-Bridge's adapters have no dropout unless one is asked for
-        dropout="NVIDIA-NeMo" not in said["source"],
+        dropout=not nemo,
         fused="gptq" not in words,
     )
 

@@ -8,7 +8,7 @@ from jobgen.named_tuple import NamedTuple
 from jobgen.strategy.estimate import ClusterHardware
 from jobgen.strategy.setup import Setup
 from jobgen.strategy.shapes.architecture import Architecture, Tensor
-from jobgen.strategy.spec import Batch, Mesh, Offloaded
+from jobgen.strategy.spec import TRAITS, Batch, Mesh, Offloaded
 from jobgen.strategy.speed import products, rates
 
 _UNPACK_OPS = 10
@@ -21,6 +21,12 @@ RANDOM_OPS = 12
 and set twice (core/tensor_parallel/random.py, ``CheckpointFunction``)."""
 _COLLECTIVE_OPS = 5
 """Of one collective: torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp, ``collective``."""
+_HOOK_OPS = 25
+"""Of a module whose parameters DeepSpeed's ZeRO-3 gathers before it and releases after it: 840
+calls of Python and C functions, where a Llama's layer of transformers makes 1190 for the time of 36
+kernels. Counted on a CPU: tests/strategy/speed/hooked.py."""
+_SHARDED = 3
+"""The stage of ZeRO that also shards parameters."""
 _LORA_OPS = 7
 """More for each adapter: dropout, two casts, two products, scaling, a sum."""
 _LOSS_BYTES = {"plain": 32, "narrow": 16}
@@ -147,6 +153,17 @@ def count_kernels(setup: Setup, tensors: tuple[Tensor, ...]) -> int:
         turned = 0
     unpacked = _UNPACK_OPS * linear if is_unpacked(setup) else 0
     return linear + 3 + 2 + norms + turned + 1 + sizes.gated + _LORA_OPS * adapted + unpacked
+
+
+def count_hooks(setup: Setup) -> float:
+    """Kernels that Python could start in the time of ZeRO-3's hooks around the modules of a layer,
+    on the average of all, in one pass."""
+    trait = TRAITS.get(setup.strategy)
+    if trait is None or trait.family != "zero" or trait.stage != _SHARDED:
+        return 0.0
+    layers = setup.model.layers
+    modules = sum(sum(len(t.shape) > 1 for t in one.tensors) * one.times for one in layers)
+    return _HOOK_OPS * modules / max(1, setup.model.sizes.layers)
 
 
 def is_unpacked(setup: Setup) -> bool:

@@ -6,13 +6,17 @@ from math import prod
 
 from jobgen.named_tuple import NamedTuple
 from jobgen.strategy.estimate import ClusterHardware
-from jobgen.strategy.setup import Setup
+from jobgen.strategy.setup import Adapters, Setup
 from jobgen.strategy.shapes.architecture import Tensor
 from jobgen.strategy.speed import rates
 
 _UNPACKED = 16.0
 """Bytes that single operations read and write of each weight: shifted in 4 bytes, cast to one,
 masked, its zero taken off, scaled to 2 (AutoGPTQ, nn_modules/qlinear/qlinear_cuda_old.py)."""
+
+
+_OWN_ADAPTERS = ("megatron", "torchtune", "litgpt")
+"""Frameworks whose LoRA is their own, not peft's."""
 
 
 class Product(NamedTuple):
@@ -138,10 +142,21 @@ def compute_adapters(setup: Setup, machine: ClusterHardware, tensor: Tensor, one
     for inner, outer in ((one.inner, lora.rank), (lora.rank, one.outer)):
         thin = compute_product(one._replace(inner=inner, outer=outer, frozen=False), machine)
         ahead, back = ahead + thin.forward, back + thin.backward
-    e = one.compute
-    dropped = 2 * e + 1 if lora.dropout else 0
-    rest = one.tokens * (dropped * one.inner + 5 * e * one.outer) / speed
+    read = _count_input_bytes(setup, lora, one.compute)
+    rest = one.tokens * (read * one.inner + 5 * one.compute * one.outer) / speed
     return Both(ahead + rest + wide, back + rest + again)
+
+
+def _count_input_bytes(setup: Setup, lora: Adapters, width: int) -> int:
+    """Bytes that dropout and casts read and write of each element of an adapter's input.
+
+    peft casts it to the adapter's fp32 (tuners/lora/layer.py, ``_cast_input_dtype``), so that
+    dropout works in fp32, and autocast casts it back for the product. Others' adapters are of the
+    model's type.
+    """
+    wide = max(width, lora.width) if setup.framework not in _OWN_ADAPTERS else width
+    casts = 2 * (width + wide) if wide > width else 0
+    return casts + (2 * wide + 1 if lora.dropout else 0)
 
 
 def has_adapter(setup: Setup, tensor: Tensor) -> bool:

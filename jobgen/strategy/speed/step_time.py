@@ -87,9 +87,10 @@ def _stage(setup: Setup, one: LayerTimes, layers: int, out: LayerTimes | None) -
     twice = 2 + (setup.recompute == "full")
     restored = setup.recompute == "full" and setup.framework.startswith("megatron")
     added = one.added + restored * compute.RANDOM_OPS
+    hooks = compute.count_hooks(setup) * layers
     return Passes(
-        max(forward, calls * host),
-        max(backward + again, (twice * calls + added * layers) * host),
+        max(forward, (calls + hooks) * host),
+        max(backward + again, (twice * calls + (twice - 1) * hooks + added * layers) * host),
         attention,
     )
 

@@ -150,10 +150,13 @@ def _states(
         yield Traffic("all-reduce", "gradients", everyone, reduced, 1, "last", bucket)
         return
     unit = whole.largest * setup.recipe.compute
+    # DeepSpeed's pipeline reduces after the last backward pass (runtime/pipe/engine.py)
+    piped = setup.framework == "megatron-deepspeed" and setup.mesh.pp > 1
+    ready: When = "update" if piped else "last"
     if stage == 1:
         # jobgen gives Megatron --overlap-param-gather; DeepSpeed gathers before it goes on
         after: When = "forward" if setup.framework == "megatron" else "update"
-        yield Traffic("reduce-scatter", "gradients", shards, reduced, 1, "last")
+        yield Traffic("reduce-scatter", "gradients", shards, reduced, 1, ready)
         yield Traffic("all-gather", "parameters", shards, gathered, 1, after, unit)
     elif trait.family == "zero" and stage == 2:
         yield Traffic("reduce-scatter", "gradients", shards, reduced, micro, "backward")

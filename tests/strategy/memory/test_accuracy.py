@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import importlib.util
+import subprocess
 import sys
 from functools import cache
 from pathlib import Path
@@ -140,7 +141,38 @@ def test_the_widths_of_the_intervals_are_those_of_the_residuals() -> None:
         assert known == pytest.approx((low, high), abs=0.02), name
 
 
+def test_nine_in_ten_steps_are_near_what_was_measured() -> None:
+    found = score().summarize(score().score_steps(rows()))
+    assert found["rows"] >= 200
+    assert found["median_pct"] <= 8
+    assert found["p90_pct"] <= 21
+
+
+def test_runs_that_had_no_part_in_the_planner_are_estimated_to_fit() -> None:
+    unseen = benchmark().read_rows(ROWS.with_name("planner_unseen.csv"))
+    assert len(score().score_memory(unseen)) == 10
+    assert len(score().score_steps(unseen)) == 13
+    assert score().score_fits(unseen)["ran_called_fits_rate"] == 1
+
+
 def test_small_models_that_wait_for_their_host_are_near_what_was_measured() -> None:
     timed = score().score_steps(benchmark().read_rows(ROWS.with_name("vtrain_single_node.csv")))
     assert len(timed) == 1440
     assert score().summarize(timed)["median_pct"] <= 12
+
+
+@pytest.mark.train("deepspeed", "accelerate")
+def test_each_other_estimator_is_compared_on_the_runs_that_it_answers() -> None:
+    script = ROOT / "benchmarks" / "planner_peers.py"
+    ran = subprocess.run(
+        [sys.executable, str(script), "--rows", str(ROWS)],
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    lines = [line.split("|")[1:-1] for line in ran.stdout.splitlines() if " of " in line]
+    theirs, ours = lines[0::2][:2], lines[1::2]
+    assert [line[1] for line in theirs] == [line[1] for line in ours]
+    for other, own in zip(theirs, ours, strict=True):
+        assert float(own[3].split()[0]) < float(other[3].split()[0]), other[0]

@@ -1,4 +1,4 @@
-"""How much a layer asks of the host: counted where torch dispatches, without a GPU."""
+"""How much a layer and its hooks ask of the host: counted without a GPU."""
 
 from __future__ import annotations
 
@@ -14,25 +14,50 @@ from jobgen.strategy.setup import Setup
 from jobgen.strategy.shapes.architecture import Architecture
 from jobgen.strategy.shapes.count import build_model
 from jobgen.strategy.spec import Batch, Mesh
-from jobgen.strategy.speed.compute import count_kernels
+from jobgen.strategy.speed.compute import count_hooks, count_kernels
 
 LLAMA = Architecture("llama", 2, 64, 4, 2, 16, 128, 64)
 GPT = LLAMA._replace(kv_heads=4, ffn=256, gated=False, positions=32, layer_norm=True, rotary="")
 
 
+def build(shape: Architecture, strategy: str = "ddp") -> Setup:
+    """One rank that trains it."""
+    return Setup(build_model(shape), strategy, Mesh(1, 1), Batch(1, 1, 1), 32, RECIPES["mixed"])
+
+
 def count(shape: Architecture, framework: str) -> int:
     """What the planner counts of a layer."""
-    model = build_model(shape)
-    setup = Setup(model, "ddp", Mesh(1, 1), Batch(1, 1, 1), 32, RECIPES["mixed"])
-    return count_kernels(setup._replace(framework=framework), model.layers[0].tensors)
+    setup = build(shape)._replace(framework=framework)
+    return count_kernels(setup, setup.model.layers[0].tensors)
+
+
+def run(script: str) -> dict[str, float]:
+    """What a script beside this file counts."""
+    path = Path(__file__).with_name(script)
+    ran = subprocess.run(
+        [sys.executable, str(path)], check=True, capture_output=True, text=True, timeout=600
+    )
+    found: dict[str, float] = json.loads(ran.stdout.splitlines()[-1])
+    return found
 
 
 @pytest.mark.train("torch", "transformers", "megatron")
 def test_megatrons_layer_starts_as_many_of_a_llamas_kernels_as_torch_dispatches() -> None:
-    script = Path(__file__).with_name("dispatched.py")
-    ran = subprocess.run(
-        [sys.executable, str(script)], check=True, capture_output=True, text=True, timeout=300
-    )
-    found = json.loads(ran.stdout)
+    found = run("dispatched.py")
     expected = count(LLAMA, "torch") * found["megatron"] / found["llama"]
     assert count(GPT, "megatron") == pytest.approx(expected, abs=1)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.train("torch", "transformers", "deepspeed")
+def test_hooks_of_zero3_take_as_long_as_the_kernels_that_are_counted_for_them() -> None:
+    found = run("hooked.py")
+    matrices = 7  # of a Llama's layer
+    each = count_hooks(build(LLAMA, "zero3")) / matrices
+    expected = count(LLAMA, "torch") * found["module"] / found["layer"]
+    assert each == pytest.approx(expected, rel=0.2)
+
+
+@pytest.mark.parametrize("strategy", ["ddp", "zero1", "zero2", "fsdp", "fsdp2"])
+def test_only_zero3_has_hooks_around_modules(strategy: str) -> None:
+    assert count_hooks(build(LLAMA, strategy)) == 0

@@ -196,6 +196,28 @@ def test_small_batches_of_small_models_wait_for_python() -> None:
     assert compute_step(tiny, A100).compute == pytest.approx(compute_step(tiny, H100).compute)
 
 
+def test_small_batches_wait_for_zero3s_hooks_and_large_ones_do_not() -> None:
+    def slower(seq: int) -> float:
+        found = [
+            compute_step(llama(strategy=name, seq=seq, mesh=Mesh(1, 8)), A100).compute
+            for name in ("zero2", "zero3")
+        ]
+        return found[1] / found[0]
+
+    assert slower(128) > 2
+    assert slower(8192) < 1.1
+
+
+def test_pefts_adapters_cast_their_input_and_megatrons_do_not() -> None:
+    def cast(framework: str, width: int) -> float:
+        adapters = Adapters(8, (), width=width)
+        found = compute_step(llama(adapters=adapters, framework=framework), A100)
+        return found.compute
+
+    assert cast("transformers", 4) > 1.03 * cast("transformers", 2)
+    assert cast("megatron", 4) == cast("megatron", 2)
+
+
 @given(
     micro=st.integers(1, 8),
     accumulation=st.integers(1, 8),

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from jobgen.strategy.setup import Adapters, Setup
 from jobgen.strategy.spec import Mesh
 from jobgen.strategy.speed import list_volumes
+from jobgen.strategy.speed.traffic import list_traffic
 from tests.strategy.speed.setups import A100, AUTOCAST, LLAMA, MIXED, SMALL, SPARSE, setup
 
 P = SMALL.count
@@ -201,3 +202,14 @@ def test_bytes_are_never_negative_and_a_rank_alone_is_silent(
     found = list_volumes(setup("fsdp2", mesh=mesh, recipe=MIXED, micro=8), A100)
     assert all(volume.bytes > 0 for volume in found)
     assert bool(found) == (mesh.world > 1)
+
+
+@pytest.mark.parametrize(
+    ("framework", "when"), [("megatron-deepspeed", "update"), ("megatron", "last")]
+)
+def test_deepspeeds_pipeline_reduces_gradients_after_its_last_backward_pass(
+    framework: str, when: str
+) -> None:
+    asked = setup("zero1", mesh=Mesh(1, 4, pp=2), framework=framework)
+    reduced = [one.when for one in list_traffic(asked) if one.of == "gradients"]
+    assert reduced == [when]
