@@ -8,6 +8,15 @@ from types import MappingProxyType
 from jobgen.named_tuple import NamedTuple
 
 
+class ModelMeasurement(NamedTuple):
+    """What ``plan --measure`` has kept of a model that a function builds."""
+
+    report: object = None
+    """The report as it was read; None if there is none that still holds."""
+    outdated: str = ""
+    """Why an earlier one does not hold any more; empty where nothing was ever measured."""
+
+
 class Facts(NamedTuple):
     """Facts beside the two files. All optional: where there is none, the bytes do not change."""
 
@@ -27,3 +36,5 @@ class Facts(NamedTuple):
     sources: Mapping[str, str] | None = None
     """Files of the workdir that ``run:`` names, and those that they import → their text; None
     if they are not needed, or too long."""
+    measured: Mapping[str, ModelMeasurement] = MappingProxyType({})
+    """``train.model`` → what is known of it, for models that a function builds."""

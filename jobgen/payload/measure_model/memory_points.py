@@ -1,0 +1,70 @@
+"""The memory of a step at the moments that can be its peak."""
+
+from __future__ import annotations
+
+from typing import Any
+
+MOST_POINTS = 64
+
+
+def make_tracker() -> Any:
+    """MemTracker that notes, whenever gradients have grown, the most that lies beside states."""
+    from torch.distributed._tools import mem_tracker
+
+    base: Any = mem_tracker.MemTracker
+
+    class Tracker(base):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.forward, self.highest = True, 0
+            self.points: dict[int, tuple[int, int]] = {}
+
+        def read(self) -> dict[str, int]:
+            """Gradients, activations, and all that is no state. Bytes."""
+            kinds: dict[str, int] = {}
+            for snapshot in self._curr_mem_snap.values():
+                for kind, size in snapshot.items():
+                    name = str(getattr(kind, "value", kind))
+                    kinds[name] = kinds.get(name, 0) + size
+            states = sum(kinds.get(name, 0) for name in ("Parameter", "Buffer", "Gradient"))
+            kept = kinds.get("Activation", 0) + kinds.get("Other", 0)
+            rest = kinds.get("Total", 0) - states
+            return {"grads": kinds.get("Gradient", 0), "kept": kept, "rest": rest}
+
+        def _update_peak_stats(self, _: Any) -> None:
+            now = self.read()
+            if self.forward:
+                self.highest = max(self.highest, now["rest"])
+                return
+            before = self.points.get(now["grads"], (0, 0))
+            if sum(before) < now["rest"]:
+                self.points[now["grads"]] = now["kept"], now["rest"] - now["kept"]
+
+    return Tracker()
+
+
+class _NoHook:
+    """What MemTracker finds where it would hook onto a frozen parameter, and fail."""
+
+    def remove(self) -> None:
+        """There is nothing to remove."""
+
+
+def spare_frozen(tracker: Any, model: Any) -> None:
+    """Keep MemTracker from waiting for gradients of frozen parameters."""
+    for parameter in model.parameters():
+        if not parameter.requires_grad:
+            tracker._param_to_grad_hook_handles[parameter] = _NoHook(), _NoHook()
+
+
+def select_points(points: dict[int, tuple[int, int]]) -> list[tuple[int, tuple[int, int]]]:
+    """Those that can be the peak, whatever the gradients weigh: the most gradients first."""
+    found: list[tuple[int, tuple[int, int]]] = []
+    for grads in sorted(points, reverse=True):
+        if not found or sum(points[grads]) > sum(found[-1][1]):
+            found.append((grads, points[grads]))
+    if len(found) <= MOST_POINTS:
+        return found
+    every = -(-len(found) // MOST_POINTS)
+    # of each group the most gradients with the largest rest: never less than there is
+    return [(found[i][0], found[i : i + every][-1][1]) for i in range(0, len(found), every)]
