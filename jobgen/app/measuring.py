@@ -15,6 +15,7 @@ from jobgen import payload
 from jobgen.app.measurements import OwnModel, keep_report, list_own_models
 from jobgen.app.world import World
 from jobgen.errors import CheckFailed, Diagnostic, Invalid, JobgenError, Missing, Place, TimedOut
+from jobgen.model.fields import find_nearest
 from jobgen.resolve.measured import UNMEASURED
 
 if TYPE_CHECKING:
@@ -139,7 +140,7 @@ _HINTS = {
     "a file, and on the default device",
     "data": "fake tensors have no values: no .item(), no branch or size that depends on the data "
     "of a tensor; jobgen cannot measure a model that needs them",
-    "labels": "keep the estimate of sizes: set train.model to a mapping",
+    "labels": "set train.model to a config.json, or to a mapping of sizes",
     "file": "it is relative to the workdir",
     "type": "jobgen explain train.batch",
 }
@@ -156,9 +157,10 @@ def _explain(
     """The failure, at the line of the user's program, or at the key of the job."""
     kind, message, where = str(failed["failed"]), str(failed["message"]), failed.get("place")
     hint = _HINTS.get(kind, "").format(python=python)
-    place = spec.find_place("train", "model")
+    place = spec.find_place("train", str(failed.get("key")))
     if kind == "function":
-        message, hint = _name_function(json.loads(message))
+        near = find_nearest(message.split("'")[1], [str(each) for each in failed["known"]])
+        hint = f"did you mean {near}?" if near else "it must be a function of that file"
     if kind == "torch":
         return CheckFailed(Diagnostic(UNMEASURED, message, None, hint))
     if where:
@@ -166,12 +168,3 @@ def _explain(
         place = Place(world.format_path(path), int(where[1]))
         world.read(path, place.file)
     return Invalid(Diagnostic(UNMEASURED, message, place, hint))
-
-
-def _name_function(told: Mapping[str, Any]) -> tuple[str, str]:
-    """What is missing, and the nearest that is there."""
-    from jobgen.model.fields import find_nearest
-
-    near = find_nearest(str(told["name"]), [str(each) for each in told["known"]])
-    hint = f"did you mean {near}?" if near else "it must be a function of that file"
-    return f"no function '{told['name']}' in the file", hint

@@ -124,4 +124,4 @@ class Lora(Form):
 
 
 MODEL = Check(_model, {"anyOf": [{"type": "string"}, {"form": ModelShape}]})
-FUNCTION = Check(_function, {"type": "string", "pattern": rf"^(?!/){_FUNCTION.pattern}$"})
+FUNCTION = Check(_function, {"type": "string"})

@@ -58,7 +58,7 @@ def _name_unmeasured(train: Train, measured: MeasuredModel) -> str:
 def check_measured(look: Inputs, train: Train) -> Iterator[PlanCheck]:
     """A warning where the model of a function is not measured, or not any more."""
     measured, missing = find_measured(look, train)
-    if measured is not None or not missing:
+    if measured is not None or not missing or train.batch is None:
         return
     known = look.facts.measured.get(str(train.model))
     place = look.spec.find_place("train", "model")

@@ -12,6 +12,9 @@ from typing import Any
 from .training_step import TrainingStep, fake_group, fake_mode
 from .user_program import Failed, import_torch, load_function
 
+MOST_BYTES = 64 << 20
+"""A larger file that is read is data, and not compared."""
+
 
 def main() -> None:
     """Write the report, or the failure."""
@@ -23,10 +26,16 @@ def main() -> None:
         report = measure(request)
         report["files"] = digest_files(request["workdir"], opened)
     except Failed as failure:
-        report = {"failed": failure.kind, "message": str(failure), "place": failure.place}
+        report = describe_failure(failure)
     part = Path(sys.argv[2] + ".part")
     part.write_text(json.dumps(report))
     part.replace(sys.argv[2])
+
+
+def describe_failure(failure: Failed) -> dict[str, Any]:
+    """The failure as plain data."""
+    told = {"failed": failure.kind, "message": str(failure), "place": failure.place}
+    return {**told, "key": failure.key, "known": failure.known}
 
 
 def watch_files(workdir: str, opened: set[str]) -> None:
@@ -45,7 +54,11 @@ def digest_files(workdir: str, opened: set[str]) -> dict[str, str]:
     found = {}
     for name in {*opened, *(each for each in modules if each)}:
         path = Path(os.path.realpath(name))
-        if not path.is_file() or not path.is_relative_to(workdir):
+        if (
+            not path.is_file()
+            or path.stat().st_size > MOST_BYTES
+            or not path.is_relative_to(workdir)
+        ):
             continue
         inside = path.relative_to(workdir)
         if not {"__pycache__", "site-packages"}.intersection(inside.parts):
@@ -57,8 +70,7 @@ def measure(request: dict[str, Any]) -> dict[str, Any]:
     """The report: sizes, and a trace of each mode. Raises Failed."""
     torch = import_torch()
     os.chdir(request["workdir"])
-    model, batch = request["model"], request["batch"]
-    functions = (load_function(request, model), load_function(request, batch))
+    functions = load_function(request, "model"), load_function(request, "batch")
     report: dict[str, Any] = {"torch": torch.__version__, "traces": []}
     for mode in request["modes"]:
         for recompute in ("none", "full"):

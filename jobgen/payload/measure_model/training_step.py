@@ -50,7 +50,8 @@ class TrainingStep:
         if not isinstance(self.batch, (torch.Tensor, tuple, list, dict)) or not self.tensors:
             what = type(self.batch).__name__
             message = f"{request['batch']} returned {what} without tensors"
-            raise Failed("type", f"{message}; a tensor, a tuple or a dict of tensors is expected")
+            message += "; a tensor, a tuple or a dict of tensors is expected"
+            raise Failed("type", message, key="batch")
         self.width = find_width(self.model)
         self.units = find_units(torch, self.model, request["classes"], request["min_params"])
         if mode == "narrow":
@@ -126,10 +127,11 @@ class TrainingStep:
         if abs(after["grads"] - grads) > MISLABELLED * max(grads, 1):
             message = f"MemTracker counts {after['grads']} B of gradients; the model has {grads} B"
             raise Failed("labels", message)
+        points = select_points(tracker.backward.find_most())
         return {
             "kept": kept["rest"],
             "forward": tracker.highest,
-            "points": [[g / max(grads, 1), *rest] for g, rest in select_points(tracker.points)],
+            "points": [[g / max(grads, 1), *rest] for g, rest in points],
             "after": after["rest"],
         }
 

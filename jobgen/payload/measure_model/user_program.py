@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import inspect
-import json
 import os
 import sys
 import traceback
@@ -17,11 +16,15 @@ OLDEST = (2, 6)
 
 
 class Failed(Exception):
-    """The measurement cannot be made: a kind, and what is wrong, in words."""
+    """The measurement cannot be made: a kind, what is wrong, and where in the user's program."""
 
-    def __init__(self, kind: str, message: str, place: tuple[str, int] | None = None) -> None:
+    def __init__(
+        self, kind: str, message: str, place: tuple[str, int] | None = None, key: str = "model"
+    ) -> None:
         super().__init__(message)
-        self.kind, self.place = kind, place
+        self.kind, self.place, self.key = kind, place, key
+        self.known: list[str] = []
+        """Functions that there are, where one is missing."""
 
 
 def import_torch() -> Any:
@@ -43,24 +46,27 @@ def describe(error: BaseException) -> str:
     return f"{type(error).__name__}: {text[:300]}" if text else type(error).__name__
 
 
-def load_function(request: dict[str, Any], named: str) -> Any:
-    """The function of ``FILE.py:NAME``."""
-    path, _, name = named.rpartition(":")
+def load_function(request: dict[str, Any], key: str) -> Any:
+    """The function that this key of the request names, as ``FILE.py:NAME``."""
+    path, _, name = request[key].rpartition(":")
+    file = path
     stem = Path(path).stem
     path = str(Path(request["workdir"], path))
     if getattr(sys.modules.get(stem), "__file__", None) != path:
         sys.path[:0] = [str(Path(path).parent), request["workdir"]]
         spec = importlib.util.spec_from_file_location(stem, path)
         if spec is None or spec.loader is None or not Path(path).is_file():
-            raise Failed("file", f"{named.rpartition(':')[0]} does not exist in the workdir")
+            raise Failed("file", f"{file} does not exist in the workdir", key=key)
         module: Any = importlib.util.module_from_spec(spec)
         sys.modules[stem] = module
         with blame(request, f"importing {stem}.py"):
             spec.loader.exec_module(module)
     found = getattr(sys.modules[stem], name, None)
     if not callable(found):
-        known = [k for k, v in vars(sys.modules[stem]).items() if inspect.isfunction(v)]
-        raise Failed("function", json.dumps({"name": name, "known": known}))
+        failure = Failed("function", f"{file} has no function '{name}'", key=key)
+        known = vars(sys.modules[stem]).items()
+        failure.known = [each for each, value in known if inspect.isfunction(value)]
+        raise failure
     return found
 
 
