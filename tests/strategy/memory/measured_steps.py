@@ -27,7 +27,7 @@ WORDS = {"micro_batch": 16}
 MODES = ("fp32", "autocast")
 
 
-def report(name: str) -> dict[str, Any]:
+def report(name: str, recompute: str = "none", ranks: int = 0) -> dict[str, Any]:
     """What the payload measures."""
     path = f"{name}.py"
     request = {
@@ -38,7 +38,9 @@ def report(name: str) -> dict[str, Any]:
         "modes": MODES,
         "classes": [],
         "min_params": None,
-        "shards": 0,
+        "shards": ranks,
+        "recompute": recompute,
+        "narrow": False,
     }
     return measure(request)
 

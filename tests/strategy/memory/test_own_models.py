@@ -16,6 +16,8 @@ from jobgen.strategy.setup import Setup
 from jobgen.strategy.spec import Batch, Mesh
 
 WITHIN = 0.03
+SHARDED_WITHIN = 0.1
+"""Of models so small that two gathered layers are not much less than all."""
 MODELS = (
     "vision_transformer",
     "diffusion_unet",
@@ -68,3 +70,40 @@ def test_a_measured_model_needs_what_a_real_step_needs(names: tuple[str, ...]) -
             assert said == pytest.approx(real, rel=WITHIN), (told["name"], step)
             compared += 1
     assert compared >= 2 * len(names)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("recompute", ["none", "full"])
+@pytest.mark.parametrize("name", ["vision_transformer", "tied_decoder", "frozen_adapters"])
+def test_a_fake_rank_of_fsdp2_needs_what_a_real_one_needs(name: str, recompute: str) -> None:
+    command = [sys.executable, "-m", "tests.strategy.memory.sharded_steps", name, recompute]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    real = int(done.stdout)
+    fake = json.loads(measure_sharded(name, recompute, 2))["sharded"]
+    assert fake["peak"] == pytest.approx(real, rel=WITHIN)
+
+
+def measure_sharded(name: str, recompute: str, ranks: int) -> str:
+    """The report on a fake rank."""
+    program = (
+        "import json, sys; from tests.strategy.memory.measured_steps import report; "
+        "print(json.dumps(report(sys.argv[1], sys.argv[2], int(sys.argv[3]))))"
+    )
+    command = [sys.executable, "-c", program, name, recompute, str(ranks)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()[-1]
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("recompute", ["none", "full"])
+@pytest.mark.parametrize("name", ["vision_transformer", "tied_decoder", "frozen_adapters"])
+def test_sixteen_fake_ranks_need_what_the_planner_says(name: str, recompute: str) -> None:
+    model = read_measured(name, json.loads(measure_sharded(name, recompute, 16)))
+    assert model.sharded is not None
+    setup = build(model, "fp32", recompute)._replace(
+        strategy="fsdp2", mesh=Mesh(1, 16), batch=Batch(model.micro, 1, 16)
+    )
+    said = estimate(setup).peak_allocated
+    assert said == pytest.approx(model.sharded.peak, rel=SHARDED_WITHIN)
