@@ -70,6 +70,8 @@ class MeasuredModel(NamedTuple):
     traces: tuple[StepTrace, ...]
     torch: str
     sharded: ShardedStep | None = None
+    unmeasured: str = ""
+    """Why steps with parameters in 16 bits could not be measured; those under autocast were."""
 
     def find_trace(self, mode: str, recompute: str) -> StepTrace | None:
         """The trace of this kind of step, if it was measured."""
@@ -111,6 +113,7 @@ def read_measured(name: str, report: object) -> MeasuredModel:
         _list(data.get("traces"), _read_trace),
         str(data.get("torch"))[:40],
         _read_sharded(data.get("sharded")),
+        str(data.get("unmeasured") or "")[:400],
     )
 
 

@@ -18,7 +18,8 @@ base = {"workdir": sys.argv[1], "words": {}, "modes": ["fp32"], "classes": [],
         "min_params": None, "shards": 0}
 for line in json.loads(sys.argv[2]):
     try:
-        report = program.measure({**base, "model": line[0], "batch": line[1]})
+        words = dict(zip(("model", "batch", "modes"), line))
+        report = program.measure({**base, **words})
     except program.Failed as failure:
         report = program.describe_failure(failure)
     print("report " + json.dumps(report))
@@ -39,7 +40,17 @@ class Net(nn.Module):
             return x.mean()
         return x.detach() if x.shape[0] == 3 else x
 
+class Wide(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.last = nn.Linear(8, 8)
+    def forward(self, x):
+        x = x.float()
+        if x.dtype != self.last.weight.dtype: raise RuntimeError("mixed types")
+        return self.last(x).mean()
+
 def build(): return Net()
+def build_wide(): return Wide()
 def build_branches(): return Net(branches=True)
 def build_nothing(): return 5
 def build_wrongly(): return unknown_name
@@ -54,7 +65,7 @@ FAILURES: dict[tuple[str, str], tuple[str, str, str, int | None]] = {
     ("build", "batches"): ("function", "batch", "no function 'batches'", None),
     ("build_nothing", "batch"): ("type", "model", "returned int, not a torch.nn.Module", None),
     ("build", "batch_of_text"): ("type", "batch", "returned str without tensors", None),
-    ("build_wrongly", "batch"): ("program", "model", "NameError: name 'unknown_name'", 19),
+    ("build_wrongly", "batch"): ("program", "model", "NameError: name 'unknown_name'", 29),
     ("build_branches", "batch"): ("data", "model", "DataDependentOutputException", 12),
     ("build", "batch_of_wrong_width"): ("program", "model", "the forward pass: ", 11),
     ("build", "batch_without_gradient"): ("type", "model", "nothing that has a gradient", None),
@@ -66,7 +77,8 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     """What is reported of each pair of functions, and at the end of one that can be measured."""
     folder = tmp_path_factory.mktemp("program").resolve()
     (folder / "own.py").write_text(PROGRAM)
-    pairs = [[f"own.py:{one}" for one in pair] for pair in (*FAILURES, ("build", "batch"))]
+    pairs: list[list[Any]] = [["own.py:build_wide", "own.py:batch", ["autocast", "narrow"]]]
+    pairs += [[f"own.py:{one}" for one in pair] for pair in (*FAILURES, ("build", "batch"))]
     command = [sys.executable, "-c", DRIVER, str(folder), json.dumps(pairs)]
     root = Path(__file__).parents[2]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=root)
@@ -76,12 +88,21 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
 
 
 def test_every_failure_has_its_kind_its_key_and_its_line(reports: list[dict[str, Any]]) -> None:
-    for expected, report in zip(FAILURES.values(), reports, strict=False):
+    for expected, report in zip(FAILURES.values(), reports[1:], strict=False):
         kind, key, words, line = expected
         assert (report["failed"], report["key"]) == (kind, key), report
         assert words in report["message"]
         assert report["place"] == (["own.py", line] if line else None)
-    assert "build" in reports[0]["known"]
+    assert "build" in reports[1]["known"]
+
+
+def test_a_model_that_casts_by_itself_is_measured_under_autocast_alone(
+    reports: list[dict[str, Any]],
+) -> None:
+    report = reports[0]
+    assert [trace["mode"] for trace in report["traces"]] == ["autocast"]
+    assert report["unmeasured"].startswith("the forward pass: RuntimeError: mixed")
+    assert report["width"] == 4
 
 
 def test_layers_of_a_list_are_units(reports: list[dict[str, Any]]) -> None:

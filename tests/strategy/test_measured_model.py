@@ -112,6 +112,15 @@ def test_what_helps_is_a_measured_change() -> None:
     assert {lever.slower for lever in found.levers} == {0.0}
 
 
+def test_autocast_stands_for_steps_in_16_bits_that_fail() -> None:
+    under = [trace for trace in TRACES if trace["mode"] == "autocast"]
+    measured = read_measured(NAME, {**REPORT, "traces": under, "unmeasured": "dtype"})
+    asked = ask_measured(strategy="fsdp2")._replace(measured=measured)
+    option = choose_option(asked, auto=False)
+    assert option is not None
+    assert any("not measured in 16 bits" in doubt for doubt in advise(asked, auto=False).doubts)
+
+
 def test_half_a_micro_batch_keeps_half() -> None:
     asked = ask_measured()
     halved = asked._replace(train=asked.train.replace(micro_batch=1))

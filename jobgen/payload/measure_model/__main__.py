@@ -73,18 +73,31 @@ def measure(request: dict[str, Any]) -> dict[str, Any]:
     functions = load_function(request, "model"), load_function(request, "batch")
     report: dict[str, Any] = {"torch": torch.__version__, "traces": []}
     for mode in request["modes"]:
-        for recompute in ("none", "full"):
-            with fake_mode():
-                built = TrainingStep(torch, request, functions, mode)
-                report.update(built.describe())
-                if recompute == "full" and not built.units:
-                    continue
-                trace = built.trace(recompute)
-            report["traces"].append({"mode": mode, "recompute": recompute, **trace})
+        try:
+            trace_mode(torch, request, functions, mode, report)
+        except Failed as failure:
+            if mode != "narrow" or not report["traces"]:
+                raise
+            report["unmeasured"] = str(failure)  # it casts by itself, as autocast lets it
     if request["shards"] > 1:
         with fake_group(torch, request["shards"]) as mesh, fake_mode():
             report["sharded"] = TrainingStep(torch, request, functions, "fp32").trace_sharded(mesh)
     return report
+
+
+def trace_mode(
+    torch: Any, request: dict[str, Any], functions: Any, mode: str, report: dict[str, Any]
+) -> None:
+    """Add sizes and the traces of a mode to the report."""
+    for recompute in ("none", "full"):
+        with fake_mode():
+            built = TrainingStep(torch, request, functions, mode)
+            sizes = built.describe()
+            if recompute == "full" and not built.units:
+                return
+            trace = built.trace(recompute)
+        report.update(sizes if mode != "narrow" or not report["traces"] else {})
+        report["traces"].append({"mode": mode, "recompute": recompute, **trace})
 
 
 if __name__ == "__main__":

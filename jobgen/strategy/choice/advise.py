@@ -224,6 +224,8 @@ def _list_measured_doubts(measured: MeasuredModel, ask: Ask) -> Iterator[str]:
     """What was measured, and what was not."""
     samples = count(measured.micro, "sample")
     yield f"{measured.name} measured with {samples}, by CPU kernels of torch {measured.torch}"
+    if measured.unmeasured:
+        yield f"not measured in 16 bits, autocast's activations assumed: {measured.unmeasured}"
     if ask.train.micro_batch not in (None, measured.micro):
         yield f"activations scaled from {samples} to micro_batch {ask.train.micro_batch}"
     if "optimizer" not in ask.written:
