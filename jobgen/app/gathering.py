@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jobgen.app import secret
+from jobgen.app.measurements import find_measurements
 from jobgen.app.program_sources import read_sources
 from jobgen.app.upload_safety import find_leaks, refuse_workdir
 from jobgen.app.workdir_files import find_word
@@ -48,7 +49,7 @@ def gather(
     """The facts of a job; with a cluster, its upload and the runs that it waits for, too."""
     problems: list[Diagnostic] = []
     texts: dict[str, bytes] = {}
-    workdir, manifest = _workdir(world, spec, base), None
+    workdir, manifest = locate_workdir(world, spec, base), None
     facts = Facts(secrets=secret.locate_secrets(world, spec.value.secrets, base))
     if cluster is not None:
         local = cluster.scheduler == "local"
@@ -69,7 +70,7 @@ def gather(
             problems.append(_unread(spec, name, path, error))
     texts |= _read_inner(spec.value, workdir, texts)
     job = _without_files(spec) if problems else spec
-    facts = facts._replace(texts=texts)
+    facts = facts._replace(texts=texts, measured=find_measurements(world, spec.value, workdir))
     if cluster is not None:
         from jobgen.upload import scan
 
@@ -99,7 +100,7 @@ def gather_files(world: World, spec: Loaded[JobSpec], base: Path) -> Facts:
     if spec.value.workdir.at is not None:
         return Facts()
     try:
-        manifest = scan(_workdir(world, spec, base), spec.value.workdir)
+        manifest = scan(locate_workdir(world, spec, base), spec.value.workdir)
     except Invalid:
         return Facts()
     return _read_files(Facts(), spec, manifest)
@@ -166,7 +167,7 @@ def _without_files(spec: Loaded[JobSpec]) -> Loaded[JobSpec]:
     return spec._replace(value=job.replace(train=None, steps=steps, groups=groups))
 
 
-def _workdir(world: World, spec: Loaded[JobSpec], base: Path) -> Path:
+def locate_workdir(world: World, spec: Loaded[JobSpec], base: Path) -> Path:
     """The directory that is uploaded, whether it is there or not; the job file's own where the
     code stays on the cluster."""
     named = spec.value.workdir.path

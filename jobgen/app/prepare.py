@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from jobgen.app import clusters
 from jobgen.app.clusters import Profile
@@ -198,7 +198,7 @@ def examine_opened(
     others = clusters.find_for_groups(world, spec, profile.loaded.value, catalog)
     problems += others.problems
     gathered = gathered._replace(facts=gathered.facts._replace(profiles=others.profiles))
-    command = _name_memory_command(file.label, cluster, sets)
+    command = _name_plan_command(file.label, cluster, sets)
     where = catalog if with_files else None
     files = _Files(profile, file, where, command, tuple(sets))
     problems += gathered.problems
@@ -228,26 +228,31 @@ class _Files(NamedTuple):
     job: JobFile
     catalog: Catalog | None
     """Where the templates are; None if nothing is rendered."""
-    memory_command: str
-    """What shows the memory of this very job."""
+    plan_command: str
+    """What plans this very job."""
     sets: tuple[str, ...]
 
 
-def _name_memory_command(label: str, cluster: str | None, sets: Sequence[str]) -> str:
+def _name_plan_command(label: str, cluster: str | None, sets: Sequence[str]) -> str:
     from jobgen.shell import join
 
     where = ("-c", cluster) if cluster else ()
     changed = [word for one in sets for word in ("--set", one)]
-    return join(["jobgen", "plan", label, *where, *changed, "--section", "memory"])
+    return join(["jobgen", "plan", label, *where, *changed])
 
 
-def _name_command(check: PlanCheck, command: str) -> PlanCheck:
+Hinted = TypeVar("Hinted", "PlanCheck", "Diagnostic")
+
+
+def _name_command(check: Hinted, command: str) -> Hinted:
     """The check of memory with the command that its hint lacks; every other as it is."""
+    from jobgen.resolve.measured import UNMEASURED
     from jobgen.resolve.planner_request import UNFIT
 
-    if check.code != UNFIT or check.status == "ok":
+    option = {UNFIT: "--section memory", UNMEASURED: "--measure"}.get(check.code)
+    if option is None or not check.hint:
         return check
-    return check._replace(hint=f"{check.hint}: {command}")
+    return check._replace(hint=f"{check.hint}: {command} {option}")
 
 
 def _decide(
@@ -260,11 +265,12 @@ def _decide(
     profile = files.profile.loaded
     found = resolve.examine(gathered.job, profile, gathered.facts)
     if problems or found.plan is None:
-        every = (*problems, *drop_known(found.problems, problems))
-        checks = (_name_command(check, files.memory_command) for check in found.checks)
+        more = drop_known(found.problems, problems)
+        every = (*problems, *(_name_command(each, files.plan_command) for each in more))
+        checks = (_name_command(check, files.plan_command) for check in found.checks)
         return ExaminedJob(None, arrange(every), tuple(checks))
     notes = (*clusters.note_hidden(files.profile.file), *found.plan.notes)
-    checks = (_name_command(check, files.memory_command) for check in found.plan.checks)
+    checks = (_name_command(check, files.plan_command) for check in found.plan.checks)
     decided = found.plan._replace(notes=notes, checks=tuple(checks))
     plan, bundle = decided, Bundle(())
     if files.catalog is not None:

@@ -34,6 +34,7 @@ class PlanOptions(NamedTuple):
     html: Path | None
     calibrated: bool
     exact: bool
+    measure: bool
     force: bool
 
     @property
@@ -70,6 +71,10 @@ def prepare_preview(call: Call, job: Path, options: PlanOptions) -> Preview:
     from jobgen.cli.screens.plan_summary import Invocation, Preview
 
     cluster = choose_cluster(call, job, options)
+    if options.measure:
+        from jobgen.app.measuring import measure_models
+
+        measure_models(call.world, job, cluster, call.flags.sets)
     ready = prepare(call.world, job, cluster, call.flags.sets)
     planned = plan(call.world, ready, diff=options.earlier, context=options.context)
     answer = answer_planner(call, ready, job, options)

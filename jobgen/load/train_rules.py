@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from jobgen import strategy
 from jobgen.model.launchers import get_facts
+from jobgen.model.trained import is_function
 from jobgen.strategy.model_sizes import find_unknown_model, read_sizes
 from jobgen.strategy.spec import TRAITS
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 def check(tree: Tree, spec: JobSpec, train: Train) -> None:
     """Say it at the key that it is about."""
     _check_model(tree, train)
+    _check_functions(tree, train)
     launcher, world = spec.launcher.type or "", _world(spec)
     if train.strategy.type == "auto":
         train = train.replace(strategy="ddp")  # what is wrong with every strategy
@@ -43,6 +45,18 @@ def _check_model(tree: Tree, train: Train) -> None:
     cannot = "strategy: auto cannot choose" if auto else "memory is not estimated"
     message = f"train.model: unknown sizes of '{unknown.name}', so that {cannot}"
     tree.note(code, message, ("train", "model"), unknown.hint, severity)
+
+
+def _check_functions(tree: Tree, train: Train) -> None:
+    """A function that builds the model needs one for its batch, and the other way round."""
+    built = is_function(train.model)
+    if built and train.batch is None:
+        message = f"train.model: {train.model} builds the model, but train.batch is not set"
+        hint = "set batch: FILE.py:NAME, a function that returns one micro-batch"
+        tree.say("J138", message, ("train", "model"), hint)
+    if train.batch is not None and not built:
+        message = "train.batch is for a model that a function builds"
+        tree.say("J138", message, ("train", "batch"), "set model: FILE.py:NAME, or remove batch")
 
 
 def _world(spec: JobSpec) -> strategy.RankLayout | None:

@@ -13,6 +13,15 @@ if TYPE_CHECKING:
     from jobgen.model.loaded import Loaded
 
 
+class ModelMeasurement(NamedTuple):
+    """What ``plan --measure`` has kept of a model that a function builds."""
+
+    report: object = None
+    """The report as it was read; None if there is none that still holds."""
+    outdated: str = ""
+    """Why an earlier one does not hold any more; empty where nothing was ever measured."""
+
+
 class Facts(NamedTuple):
     """Facts beside the two files. All optional: where there is none, the bytes do not change."""
 
@@ -38,3 +47,5 @@ class Facts(NamedTuple):
     sources: Mapping[str, str] | None = None
     """Files of the workdir that ``run:`` names, and those that they import → their text; None
     if they are not needed, or too long."""
+    measured: Mapping[str, ModelMeasurement] = MappingProxyType({})
+    """``train.model`` → what is known of it, for models that a function builds."""

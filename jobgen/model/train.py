@@ -17,7 +17,7 @@ from jobgen.model.fields import (
 from jobgen.model.form import Check, Form, check_form, check_list, key, refuse
 from jobgen.model.parallel import ALSO_CALLED, AXIS, CHOICES, DTYPES, Parallel, take_word
 from jobgen.model.profiling import TracedSteps
-from jobgen.model.trained import LOSSES, MODEL, MOST, OPTIMIZERS, Lora, ModelShape
+from jobgen.model.trained import FUNCTION, LOSSES, MODEL, MOST, OPTIMIZERS, Lora, ModelShape
 from jobgen.model.units import Walltime
 
 Framework = Literal[
@@ -96,8 +96,20 @@ class Train(Form):
     model: str | ModelShape | None = key(
         MODEL,
         default=None,
-        doc="Hub id, path of a config.json in the workdir, or a mapping of sizes.",
+        doc=(
+            "Hub id, path of a config.json in the workdir, a mapping of sizes, or a function "
+            "that builds your own model: FILE.py:NAME (see batch)."
+        ),
         example="meta-llama/Llama-3.1-8B",
+    )
+    batch: str | None = key(
+        FUNCTION,
+        default=None,
+        doc=(
+            "With model: FILE.py:NAME, a function that returns one micro-batch, so that "
+            "jobgen plan --measure can measure the memory of a training step."
+        ),
+        example="train.py:example_batch",
     )
     framework: Framework | None = key(
         check_choice("framework", FRAMEWORKS),

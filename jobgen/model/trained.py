@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -80,6 +81,22 @@ def _bits(value: object) -> Any:
     raise refuse("J123", f"expected 4, 8 or 16, got {describe_value(value)}", "QLoRA uses 4")
 
 
+_FUNCTION = re.compile(r"[\w./-]+\.py:[A-Za-z_]\w*", re.ASCII)
+
+
+def is_function(name: object) -> bool:
+    """Whether this names a function of a file in the workdir: ``FILE.py:NAME``."""
+    return isinstance(name, str) and _FUNCTION.fullmatch(name) is not None
+
+
+def _function(value: object) -> str:
+    word = LINE(value)
+    if not is_function(word) or word.startswith("/") or ".." in word.split("/"):
+        message = f"'{clip(word)}' is not a function of a file in the workdir"
+        raise refuse("J136", message, "for example train.py:example_batch")
+    return word
+
+
 def _model(value: object) -> str | ModelShape:
     if isinstance(value, (Mapping, ModelShape)):
         return check_form(ModelShape)(value)
@@ -107,3 +124,4 @@ class Lora(Form):
 
 
 MODEL = Check(_model, {"anyOf": [{"type": "string"}, {"form": ModelShape}]})
+FUNCTION = Check(_function, {"type": "string"})

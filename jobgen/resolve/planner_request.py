@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 from jobgen.errors import Diagnostic, Invalid, raise_errors
 from jobgen.model.decision import PlanCheck
 from jobgen.model.plan import Estimate, Shape
-from jobgen.model.trained import ModelShape
+from jobgen.model.trained import ModelShape, is_function
 from jobgen.named_tuple import NamedTuple
 from jobgen.resolve.inputs import Inputs
+from jobgen.resolve.measured import MEASURE, UNMEASURED, find_measured
 from jobgen.wording import count
 
 if TYPE_CHECKING:
@@ -60,13 +61,22 @@ def describe_world(look: Inputs, size: Shape) -> RankLayout:
 
 def build_request(look: Inputs, size: Shape, launcher: str, train: Train) -> PlannerRequest:
     """The request; or what the planner would have to know, in words."""
+    from jobgen.strategy.measured_model import build_measured
     from jobgen.strategy.model_sizes import read_architecture, read_sizes
+    from jobgen.strategy.shapes import build_model
 
     auto = train.strategy.type == "auto"
     train = train.replace(strategy="ddp") if auto else train
-    arch, doubt = read_architecture(train, look.facts.texts)
-    if arch is None or not arch.vocab:
+    measured, doubt = find_measured(look, train)
+    if measured is not None:
+        model = build_measured(measured)
+    elif is_function(train.model):
         return PlannerRequest(None, doubt, auto)
+    else:
+        arch, doubt = read_architecture(train, look.facts.texts)
+        if arch is None or not arch.vocab:
+            return PlannerRequest(None, doubt, auto)
+        model = build_model(arch)
     if not size.gpus_per_node:
         return PlannerRequest(None, "the job has no GPUs", auto)
     from jobgen.strategy.speed.machine_model import read_machine
@@ -76,14 +86,13 @@ def build_request(look: Inputs, size: Shape, launcher: str, train: Train) -> Pla
         missing = f"cluster {look.cluster.name} sets no nodes.gpu"
         return PlannerRequest(None, missing, auto, lacks_gpu=True)
     from jobgen.strategy.choice.setups import VARIED, Ask
-    from jobgen.strategy.shapes import build_model
 
     found = found.split_gpus(size.ranks_per_gpu)
     known, _ = read_sizes(train, look.facts.texts)
     ranks = describe_world(look, size)
     written = frozenset(key for key in train.keys if look.has_written("train", key))
     fixed = written.intersection(VARIED)
-    ask = Ask(train, build_model(arch), known, ranks, found, launcher, fixed, written)
+    ask = Ask(train, model, known, ranks, found, launcher, fixed, written, measured)
     return PlannerRequest(ask, auto=auto)
 
 
@@ -129,6 +138,9 @@ def _diagnose_missing(look: Inputs, train: Train, request: PlannerRequest) -> Di
     """What ``auto`` would have to know, at the key that can say it."""
     from jobgen.strategy.model_sizes import find_unknown_model
 
+    if is_function(train.model) and not request.lacks_gpu:
+        message = f"train: strategy: auto needs the memory of the model: {request.missing}"
+        return look.diagnose_job(UNMEASURED, message, "train", "model", hint=MEASURE)
     if request.lacks_gpu:
         message = f"train: strategy: auto needs the GPU: {request.missing}"
         hint = "set nodes.gpu in the profile; or name a strategy"

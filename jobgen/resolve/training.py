@@ -15,6 +15,7 @@ from jobgen.resolve.arguments import PlannedArguments, check_arguments
 from jobgen.resolve.checkpoint_folder import check_options
 from jobgen.resolve.deepspeed_files import check_configs
 from jobgen.resolve.inputs import Inputs
+from jobgen.resolve.measured import check_measured
 from jobgen.resolve.planner_request import PlannerRequest
 from jobgen.resolve.shape import Sized
 from jobgen.resolve.sharding import check_sharding
@@ -123,7 +124,7 @@ def plan_training(look: Inputs, size: Shape, launcher: str, runs: Program, sized
     values = (one.check for one in differing)
     fits = (planner_request.check_memory(look, size, estimate),) if estimate else ()
     layout = planner_request.check_layout(look, chosen, request)
-    checks = (*fits, *layout, *clashes, *values, *unread, *folders)
+    checks = (*fits, *check_measured(look, train), *layout, *clashes, *values, *unread, *folders)
     part = Part(NAME, env=made.env, files=made.files, notes=(*configured, *notes), checks=checks)
     saves = Saves(decided.framework, made.saves, made.signal)
     return Trained(

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from jobgen.model.trained import is_function
 from jobgen.model.units import clip
 from jobgen.named_tuple import NamedTuple
 from jobgen.strategy.shapes.architecture import Architecture
@@ -82,7 +83,9 @@ class UnknownModel(NamedTuple):
 def find_unknown_model(train: Train) -> UnknownModel | None:
     """The model that the job names, if neither the table nor a file has its sizes."""
     name = train.model
-    if not isinstance(name, str) or name.endswith(".json") or find_model(name) is not None:
+    if not isinstance(name, str) or name.endswith(".json") or is_function(name):
+        return None
+    if find_model(name) is not None:
         return None
     return UnknownModel(clip(name, 80), next(iter(suggest_models(name)), ""))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from jobgen.named_tuple import NamedTuple
+from jobgen.strategy.measured_model import MeasuredModel
 from jobgen.strategy.shapes.architecture import Kind, Model, Tensor
 from jobgen.strategy.spec import Batch, Mesh, Offloaded
 
@@ -127,6 +128,8 @@ class Setup(NamedTuple):
     """CUDA loads a kernel when it is first used: since torch 1.13 with CUDA 11.7."""
     world_per_node: int = 8
     """Ranks of one node."""
+    measured: MeasuredModel | None = None
+    """The user's own model, whose activations are measured and not counted."""
     assumed: tuple[str, ...] = ()
     """Keys of ``train`` that the job does not write, and whose values were assumed."""
 

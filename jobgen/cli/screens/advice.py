@@ -8,6 +8,7 @@ from typing import Any
 from jobgen.cli.layout import clip, fold_rows
 from jobgen.cli.output import Ink, defuse
 from jobgen.cli.screens import memory, remedies, scaling, strategies
+from jobgen.cli.screens.measured_rows import dump_measured
 from jobgen.cli.screens.memory import compute_mfu, divide_step, fold_foreign, round_parts
 from jobgen.strategy.choice.offer import Advice, Lever, StrategyOption
 from jobgen.strategy.estimate import ClusterHardware, Component, GpuMemory, StepTime
@@ -73,9 +74,12 @@ def _listed(title: str, lines: Iterable[str], ink: Ink) -> str:
 
 def data(advice: Advice) -> dict[str, Any]:
     """Everything that was said, as plain data. The unit stands in the key's name."""
+    option = advice.first_option
+    measured = dump_measured(option.setup) if option else None
     return {
         "gpu": advice.machine.gpu,
         "limit_bytes": advice.limit,
+        "measured_model": measured,
         "chosen": advice.chosen.name if advice.chosen else None,
         "strategies": [dump_option(option, advice) for option in advice.options],
         "levers": [_lever_data(lever) for lever in advice.levers],

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from jobgen.cli.layout import clip, fold, format_size, measure
 from jobgen.cli.output import Ink, defuse
+from jobgen.cli.screens.measured_rows import describe_measured
 from jobgen.cli.screens.stack import choose_letters, choose_style, divide_cells, draw_bar
 from jobgen.strategy.choice.assumptions import list_assumptions
 from jobgen.strategy.choice.nearest import find_nearest
@@ -106,6 +107,8 @@ def format_setting(option: StrategyOption) -> str:
 def list_sizes(setup: Setup) -> list[str]:
     """The sequence and the micro-batch; what the job does not set is marked, by its key."""
     values = {"seq_len": setup.seq, "micro_batch": setup.batch.micro}
+    if setup.measured is not None:  # its batch says how long a sequence is
+        del values["seq_len"]
     names = {"seq_len": "seq", "micro_batch": "micro-batch"}
     words = []
     for key, value in values.items():
@@ -163,6 +166,7 @@ def _sentences(option: StrategyOption, advice: Advice, ink: Ink) -> list[str]:
         format_expected(memory, advice.limit),
         *_shrinking(option),
         *_beside(memory, advice.machine),
+        *describe_measured(option.setup),
         *_describe_assumptions(option),
         *_describe_nearest(option),
         *([format_speed(option.step, advice.machine)] if option.step and can_run(option) else []),

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from jobgen.cli.layout import measure
 from jobgen.cli.output import Ink, defuse
+from jobgen.cli.screens.measured_rows import describe_measured
 from jobgen.cli.screens.memory import (
     STYLES,
     can_run,
@@ -41,7 +42,12 @@ def draw_summary(advice: Advice, ink: Ink, optimizer: str = "") -> list[str]:
         else []
     )
     setting = ", ".join([format_setting(option), *assumed])
-    sentences = [*_describe_step(option, advice), *_describe_choice(advice), *_list_levers(advice)]
+    sentences = [
+        *map(defuse, describe_measured(option.setup)),
+        *_describe_step(option, advice),
+        *_describe_choice(advice),
+        *_list_levers(advice),
+    ]
     texts = [
         *_draw_title(option, advice, ink),
         f"  {fold_foreign(setting, ink.width - 2, '  ')}",

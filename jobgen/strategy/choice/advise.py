@@ -12,10 +12,12 @@ from jobgen.strategy.choice.setups import Ask, assume_length, build_setup
 from jobgen.strategy.estimate import GIB, Component, GpuMemory, Verdict
 from jobgen.strategy.memory import estimate
 from jobgen.strategy.spec import TRAITS
+from jobgen.wording import count
 
 if TYPE_CHECKING:
     from jobgen.model.train import Train
     from jobgen.strategy.estimate import StepTime
+    from jobgen.strategy.measured_model import MeasuredModel
     from jobgen.strategy.setup import Setup
 
 _SHOWN = 2
@@ -49,7 +51,9 @@ def is_over_host(memory: GpuMemory, ask: Ask) -> bool:
     return memory.host > (ask.machine.node_memory or float("inf"))
 
 
-def _step(asked: Setup, ask: Ask) -> StepTime:
+def _step(asked: Setup, ask: Ask) -> StepTime | None:
+    if ask.measured is not None:
+        return None  # of the user's own model only the memory is measured
     from jobgen.strategy.speed.step_time import compute_step
 
     return compute_step(asked, ask.machine)
@@ -204,6 +208,8 @@ def _doubts(ask: Ask) -> tuple[str, ...]:
     """What was assumed because the job does not say it."""
     train = ask.train
     found = []
+    if ask.measured is not None:
+        return tuple(_list_measured_doubts(ask.measured, ask))
     if train.seq_len is None:
         found.append(f"seq_len is not set; assuming {assume_length(ask)}")
     if train.micro_batch is None and train.global_batch is None:
@@ -212,3 +218,15 @@ def _doubts(ask: Ask) -> tuple[str, ...]:
         found.append(f"optimizer is not set; assuming {train.optimizer}")
     found.append("assuming FlashAttention or SDPA (no score matrix in memory)")
     return tuple(found)
+
+
+def _list_measured_doubts(measured: MeasuredModel, ask: Ask) -> Iterator[str]:
+    """What was measured, and what was not."""
+    samples = count(measured.micro, "sample")
+    yield f"{measured.name} measured with {samples}, by CPU kernels of torch {measured.torch}"
+    if measured.unmeasured:
+        yield f"not measured in 16 bits, autocast's activations assumed: {measured.unmeasured}"
+    if ask.train.micro_batch not in (None, measured.micro):
+        yield f"activations scaled from {samples} to micro_batch {ask.train.micro_batch}"
+    if "optimizer" not in ask.written:
+        yield f"optimizer is not set; assuming {ask.train.optimizer}"

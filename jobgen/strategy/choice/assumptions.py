@@ -44,9 +44,10 @@ _LOSSES = {
 
 def _list_alternatives(setup: Setup) -> Iterator[tuple[str, str, Setup]]:
     """What is assumed, its alternative, and the setup with that."""
-    if setup.loss in _LOSSES and "loss" in setup.assumed:
+    eager = setup.measured is None
+    if eager and setup.loss in _LOSSES and "loss" in setup.assumed:
         yield _LOSSES[setup.loss], "fused", setup._replace(loss="fused")
-    if not setup.compiled and "compiled" in setup.assumed:
+    if eager and not setup.compiled and "compiled" in setup.assumed:
         yield "layers not compiled", "compiled", setup._replace(compiled=True)
     yield from _list_accumulation(setup)
     adapters = setup.adapters

@@ -52,13 +52,15 @@ def list_rungs(ask: Ask) -> Iterator[Rung]:
 def _list_possible(ask: Ask) -> Iterator[Rung]:
     framework = strategy.choose_framework(ask.train, ask.launcher)
     plain = [name for name in _ORDER if _knows(name, framework)]
+    divided = [_divided(ask, framework, pipeline=pipeline) for pipeline in (False, True)]
+    if ask.measured is not None:
+        divided = []  # it was measured whole
     if ask.world.ranks == 1:
         plain = plain[:1]
     for level in (
         _plain(ask, plain),
         _again(ask, plain),
-        _divided(ask, framework, pipeline=False),
-        _divided(ask, framework, pipeline=True),
+        *divided,
         _offloaded(ask, plain),
     ):
         for rung in level:
@@ -102,7 +104,9 @@ def _again(ask: Ask, names: list[str]) -> Iterator[Rung]:
 
 
 def _kinds(ask: Ask) -> tuple[str, ...]:
-    """Kinds of recompute that the job leaves open."""
+    """Kinds of recompute that the job leaves open, of the user's own model those measured."""
+    if ask.measured is not None and "activation_checkpointing" not in ask.fixed:
+        return ("full",) if any(t.recompute == "full" for t in ask.measured.traces) else ()
     return () if "activation_checkpointing" in ask.fixed else _AGAIN
 
 

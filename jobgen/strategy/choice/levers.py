@@ -85,9 +85,16 @@ def _combine(start: StrategyOption, ask: Ask, fewest: int, *, auto: bool) -> Ite
     possible = limit is None or there.world.nodes <= max(limit, ask.world.nodes)
     notes += [] if possible else ["more than the cluster has"]
     if changes:
-        before = compute_step(start.setup, ask.machine).seconds / start.setup.batch.total
+        before = _time_sample(start.setup, ask)
         lever = _lever(changes, start, option.setup, there, before)
         yield lever._replace(note="; ".join(notes), possible=possible)
+
+
+def _time_sample(setup: Setup, ask: Ask) -> float:
+    """Seconds of a sample; of the user's own model, whose time is not known, always 1."""
+    if setup.measured is not None:
+        return 1.0
+    return compute_step(setup, ask.machine).seconds / setup.batch.total
 
 
 def _compare_trains(old: Train, new: Train) -> Iterator[str]:
@@ -103,11 +110,11 @@ def _compare_trains(old: Train, new: Train) -> Iterator[str]:
 
 def _all(start: StrategyOption, ask: Ask) -> Iterator[Lever]:
     own, train = start.setup, ask.train
-    before = compute_step(own, ask.machine).seconds / own.batch.total
+    before = _time_sample(own, ask)
     if not is_over_host(start.memory, ask):  # these leave the host's memory as it is
         for change, asked in _setups(own, ask):
             yield _lever((change,), start, asked, ask, before)
-        if own.loss == "plain":
+        if own.loss == "plain" and own.measured is None:
             fused = own._replace(loss="fused")
             lever = _lever(("train.loss: fused",), start, fused, ask, before)
             yield lever._replace(note="Liger or cut cross entropy in the program")
@@ -134,6 +141,8 @@ def _setups(own: Setup, ask: Ask) -> Iterator[tuple[str, Setup]]:
     """Changes that leave the ranks as they are."""
     for kind in ("selective", "full"):
         less = own.recompute == "none" or (own.recompute, kind) == ("selective", "full")
+        if own.measured is not None and kind not in {t.recompute for t in own.measured.traces}:
+            continue
         if less and not is_refused(ask.train.replace(activation_checkpointing=kind), ask):
             yield f"train.activation_checkpointing: {kind}", own._replace(recompute=kind)
     if own.batch.micro > 1:
@@ -150,7 +159,7 @@ def _lever(
 ) -> Lever:
     """Slower is by the seconds of a sample."""
     memory = estimate(asked).scale(ask.factor)
-    after = compute_step(asked, ask.machine).seconds / asked.batch.total
+    after = _time_sample(asked, ask)
     return Lever(
         changes,
         start.memory.needed - memory.needed,

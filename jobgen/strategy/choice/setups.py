@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from jobgen.named_tuple import NamedTuple
 from jobgen.strategy.estimate import ClusterHardware
+from jobgen.strategy.measured_model import MeasuredModel
 from jobgen.strategy.memory.recipes import get_recipe
 from jobgen.strategy.setup import Adapters, Loss, Recipe, Setup
 from jobgen.strategy.shapes.architecture import Model
@@ -33,6 +34,8 @@ class Ask(NamedTuple):
     """Keys of ``train`` that the job writes itself: they are not varied."""
     written: frozenset[str] = frozenset()
     """All keys of ``train`` that the job writes itself."""
+    measured: MeasuredModel | None = None
+    """The user's own model, where ``model`` stands for it."""
     factor: float = 1.0
     """What all estimates of memory are multiplied by, from a run that measured its own."""
 
@@ -73,11 +76,12 @@ def build_setup(strategy: Strategy, ask: Ask, train: Train | None = None) -> Set
     framework, mesh = strategy.framework, strategy.mesh
     zero = strategy.trait.family == "zero"
     native = framework == "megatron"
+    micro = ask.measured.micro if ask.measured else 1
     return Setup(
         model=ask.model,
         strategy=strategy.name,
         mesh=mesh,
-        batch=strategy.batch or Batch(1, 1, mesh.data),
+        batch=strategy.batch or Batch(micro, 1, mesh.data),
         seq=strategy.seq_len or assume_length(ask),
         recipe=choose_recipe(strategy, train),
         recompute=strategy.recompute,
@@ -96,6 +100,7 @@ def build_setup(strategy: Strategy, ask: Ask, train: Train | None = None) -> Set
         sequence_parallel=mesh.tp > 1 and framework in {"torchtitan", "megatron"},
         adapters=_adapters(strategy, train),
         world_per_node=ask.world.ranks_per_node,
+        measured=ask.measured,
         assumed=tuple(_list_assumed(train, ask)),
     )
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jobgen.named_tuple import NamedTuple
 from jobgen.strategy.estimate import Component, GpuMemory, Moment, choose_interval
 from jobgen.strategy.memory.activations import Kept, compute_kept
+from jobgen.strategy.memory.gpu_parts import Parts
+from jobgen.strategy.memory.measured_moments import list_measured_moments
 from jobgen.strategy.memory.memory_states import (
     GpuStates,
     PipelineStage,
@@ -26,33 +27,6 @@ from jobgen.strategy.setup import Setup
 from jobgen.strategy.spec import TRAITS
 
 __all__ = ["count_in_flight", "estimate", "find_peak"]
-
-
-class Parts(NamedTuple):
-    """Bytes on one GPU at one moment."""
-
-    moment: Moment
-    params: float
-    grads: float
-    master: float
-    moments: float
-    gathered: float
-    buckets: float
-    activations: float
-    logits: float
-    temporary: float
-    idle: float = 0.0
-    """Of all that, what is freed, and lies in the pool of a stream that nothing else takes from."""
-
-    @property
-    def total(self) -> float:
-        """What torch keeps reserved for tensors."""
-        return sum(self[1:-1])
-
-    @property
-    def allocated(self) -> float:
-        """What torch has allocated."""
-        return self.total - self.idle
 
 
 def estimate(setup: Setup) -> GpuMemory:
@@ -141,6 +115,11 @@ def _moments(setup: Setup, stage: PipelineStage) -> tuple[Parts, ...]:
     """The three moments that can be the peak of this stage."""
     states = divide_states(setup, stage)
     extra = compute_transient(setup, stage)
+    if setup.measured is not None:
+        before, idle = _grads_before(setup, stage, states)
+        pools = extra.buckets if _has_pools(setup) else 0.0
+        held = states._replace(grads=before)
+        return tuple(list_measured_moments(setup, states, held, extra, (idle, pools)))
     micro = compute_kept(setup)
     flight = count_in_flight(setup, stage)
     stored = (stage.layers * micro.layer + _ends(setup, micro)) * flight

@@ -10,8 +10,9 @@ from math import isclose, prod
 
 from jobgen.named_tuple import NamedTuple
 from jobgen.strategy.estimate import Component, GpuMemory
-from jobgen.strategy.memory import Parts, count_in_flight, find_peak
+from jobgen.strategy.memory import count_in_flight, find_peak
 from jobgen.strategy.memory.activations import Kept, compute_kept
+from jobgen.strategy.memory.gpu_parts import Parts
 from jobgen.strategy.memory.memory_states import (
     PipelineStage,
     count_shards,
@@ -79,7 +80,8 @@ class _Case(NamedTuple):
     setup: Setup
     stage: PipelineStage
     parts: Parts
-    micro: Kept
+    micro: Kept | None
+    """None of a model that is measured."""
     size: float
     """Bytes of the component."""
 
@@ -94,7 +96,8 @@ def explain_memory(setup: Setup, memory: GpuMemory) -> GpuMemory:
 def explain_parts(setup: Setup, memory: GpuMemory) -> dict[str, Why]:
     """Component → why it is as large as it is. Those of no bytes are left out."""
     stage, parts = find_peak(setup)
-    case = _Case(setup, stage, parts, compute_kept(setup), 0.0)
+    micro = compute_kept(setup) if setup.measured is None else None
+    case = _Case(setup, stage, parts, micro, 0.0)
     return {
         component.name: _BUILDERS[component.name](case._replace(size=component.bytes))
         for component in memory.components
@@ -213,6 +216,14 @@ def _elements(words: str, size: float, width: float, source: str) -> Why:
     return Why(words, (Term(((width, "B"), (size / width, "elements"))),), source)
 
 
+def _measured(case: _Case) -> Why:
+    """What a trace on fake tensors has shown."""
+    measured = case.setup.measured
+    source = f"torch {measured.torch if measured else ''}, MemTracker"
+    term = Term(((case.size, "B measured"),))
+    return Why("the model's own step on fake tensors", (term,), source)
+
+
 _KEPT = {
     "none": "tensors saved by autograd in each layer",
     "selective": "tensors of each layer that are not recomputed",
@@ -222,6 +233,8 @@ _COUNTED = "transformers 5 and torch 2.13, saved tensors counted; arXiv:2205.051
 
 
 def _activations(case: _Case) -> Why:
+    if case.micro is None:
+        return _measured(case)
     setup, micro, tokens = case.setup, case.micro, float(max(1, case.setup.tokens))
     flight = count_in_flight(setup, case.stage)
     one = micro.layer * flight
@@ -262,6 +275,8 @@ def _logits(case: _Case) -> Why:
 def _temporary(case: _Case) -> Why:
     if case.parts.moment == "step":
         return _elements("optimizer copies", case.size, 4.0, "torch 2.13, optim/adamw.py")
+    if case.setup.measured is not None:
+        return _measured(case)
     tokens = float(max(1, case.setup.tokens))
     words = "backward pass of one layer"
     if case.setup.recompute != "none":

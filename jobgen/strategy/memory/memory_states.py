@@ -151,7 +151,10 @@ def count_trained(setup: Setup, stage: PipelineStage) -> tuple[float, float]:
 
     An adapter's element counts as as many of the recipe's width as it is wide.
     """
-    adapters = setup.adapters
+    adapters, measured = setup.adapters, setup.measured
+    if measured is not None:
+        frozen = (measured.params - measured.trained) * setup.recipe.params
+        return float(measured.trained), frozen + measured.buffers
     if adapters is None:
         return stage.params, 0.0
     part = stage.inside * setup.mesh.tp / max(1, setup.model.count - setup.model.outside)

@@ -50,7 +50,8 @@ def _copied(setup: Setup, stage: PipelineStage) -> Transient:
     """DDP. Autocast keeps a cast copy of every matrix until its backward pass."""
     recipe, sizes = setup.recipe, setup.model.sizes
     head = sizes.vocab * sizes.hidden / setup.mesh.tp if stage.last else 0.0
-    narrow = recipe.params > recipe.compute
+    # what a trace under autocast has measured holds them already
+    narrow = recipe.params > recipe.compute and setup.measured is None
     cast = recipe.compute * (stage.inside + head) if narrow else 0.0
     trained, _ = count_trained(setup, stage)
     buckets = recipe.grads * trained if setup.copied_grads else 0.0

@@ -1,0 +1,172 @@
+"""Measuring a user's own model: by its functions, in a process of the program's Python."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jobgen import payload
+from jobgen.app.measurements import OwnModel, keep_report, list_own_models
+from jobgen.app.world import World
+from jobgen.errors import CheckFailed, Diagnostic, Invalid, JobgenError, Missing, Place, TimedOut
+from jobgen.model.fields import find_nearest
+from jobgen.resolve.measured import UNMEASURED
+
+if TYPE_CHECKING:
+    from jobgen.model.job import JobSpec
+    from jobgen.model.loaded import Loaded
+    from jobgen.strategy.setup import Setup
+
+PROGRAM = "measure_model"
+DEADLINE = 1800.0
+"""Seconds. Fake tensors take no memory, but every operation of the model is still called."""
+_LAST = 300
+"""Characters of the last line that a program printed before it ended."""
+
+
+def measure_models(world: World, job: Path, cluster: str | None, sets: Sequence[str] = ()) -> None:
+    """Measure every model that a function builds, and keep the reports for this and later plans.
+
+    Raises Invalid with the line of the user's program that fails, Missing where the job names no
+    function, CheckFailed where the Python of the program cannot measure.
+    """
+    from jobgen.app.gathering import locate_workdir
+    from jobgen.load import load_job
+
+    label = world.format_path(job)
+    spec = load_job(world.read(job, label), label, sets=sets)
+    workdir = locate_workdir(world, spec, job.resolve().parent)
+    models = list(list_own_models(world, spec.value, workdir))
+    if not models or spec.value.workdir.at is not None:
+        hint = "train: {model: FILE.py:NAME, batch: FILE.py:NAME}; jobgen explain train.batch"
+        raise Missing("nothing to measure: train.model names no function here", hint=hint)
+    python = find_python(world)
+    for model in models:
+        world.say(f"measuring {model.name} on fake tensors with {python}")
+        report = _run(world, spec, model, python, {"shards": 0, "recompute": "none"})
+        keep_report(model, report)
+        if "unmeasured" in report:
+            continue  # FSDP would compute in 16 bits
+        _measure_sharded(world, spec, model, (job, cluster, sets, python, report))
+
+
+def _measure_sharded(
+    world: World,
+    spec: Loaded[JobSpec],
+    model: OwnModel,
+    rest: tuple[Path, str | None, Sequence[str], str, Mapping[str, Any]],
+) -> None:
+    """Where the job's strategy is FSDP2, a step of one of its ranks too, beside the estimate."""
+    from jobgen.app.prepare import prepare_each
+    from jobgen.strategy.choice.advise import choose_option
+
+    job, cluster, sets, python, report = rest
+    named = cluster or spec.value.cluster
+    names = [named] if named else []
+    for ready in prepare_each(world, job, names, sets):
+        request = ready.planner_request
+        if request is None or request.ask is None or request.ask.measured is None:
+            continue
+        chosen = choose_option(request.ask, auto=request.auto)
+        if chosen is None or request.ask.measured.name != model.name:
+            continue
+        setup = chosen.setup
+        if setup.strategy != "fsdp2" or setup.mesh.shard < 2:
+            continue
+        world.say(f"measuring a rank of FSDP2 over {setup.mesh.shard} fake ranks")
+        asked = {"modes": [], "shards": setup.mesh.shard, "recompute": setup.recompute}
+        more = _run(world, spec, model, python, {**asked, "narrow": is_narrow(setup)})
+        keep_report(model, {**report, "sharded": more["sharded"]})
+
+
+def is_narrow(setup: Setup) -> bool:
+    """Whether FSDP computes in 16 bits."""
+    return setup.recipe.compute < 4
+
+
+def find_python(world: World) -> str:
+    """The Python that the program would be started with here. Raises Missing."""
+    path = world.environ.get("PATH", os.defpath)
+    found = shutil.which("python", path=path) or shutil.which("python3", path=path)
+    if found is None:
+        raise Missing("no python on PATH", hint="activate the environment of the program")
+    return found
+
+
+def _run(
+    world: World, spec: Loaded[JobSpec], model: OwnModel, python: str, more: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The report of a measurement. Raises like ``measure_models``."""
+    request = {"narrow": False, **model.request, **more}
+    with tempfile.TemporaryDirectory(prefix="jobgen-measure-") as folder:
+        for path, text in payload.package(PROGRAM).items():
+            target = Path(folder, path)
+            target.parent.mkdir(exist_ok=True)
+            target.write_text(text, "utf-8")
+        log, report = Path(folder, "log"), Path(folder, "report.json")
+        with log.open("wb") as stream:
+            try:
+                done = subprocess.run(
+                    [python, "-m", PROGRAM, json.dumps(request), str(report)],
+                    cwd=folder,
+                    # no GPU is touched: a model that asks for one is built on the CPU
+                    env={**world.environ, "CUDA_VISIBLE_DEVICES": ""},
+                    stdin=subprocess.DEVNULL,
+                    stdout=stream,
+                    stderr=subprocess.STDOUT,
+                    timeout=DEADLINE,
+                    check=False,
+                )
+            except subprocess.TimeoutExpired as error:
+                raise TimedOut(f"{model.name} was not measured in {DEADLINE:.0f} s") from error
+        try:
+            found = json.loads(report.read_text("utf-8"))
+        except (OSError, ValueError) as error:
+            lines = log.read_text("utf-8", "replace").strip().split("\n")
+            message = f"measuring {model.name} ended with exit code {done.returncode}"
+            raise CheckFailed(message, hint=f"its last line: {lines[-1][-_LAST:]}") from error
+    if "failed" in found:
+        raise _explain(world, spec, model, python, found)
+    return dict(found)
+
+
+_HINTS = {
+    "torch": "activate the environment of the program first; {python} was used",
+    "program": "the functions run on the CPU, on fake tensors: build the model without weights of "
+    "a file, and on the default device",
+    "data": "fake tensors have no values: no .item(), no branch or size that depends on the data "
+    "of a tensor; jobgen cannot measure a model that needs them",
+    "labels": "set train.model to a config.json, or to a mapping of sizes",
+    "file": "it is relative to the workdir",
+    "type": "jobgen explain train.batch",
+}
+"""Kind of failure → what to do about it."""
+
+
+def _explain(
+    world: World,
+    spec: Loaded[JobSpec],
+    model: OwnModel,
+    python: str,
+    failed: Mapping[str, Any],
+) -> JobgenError:
+    """The failure, at the line of the user's program, or at the key of the job."""
+    kind, message, where = str(failed["failed"]), str(failed["message"]), failed.get("place")
+    hint = _HINTS.get(kind, "").format(python=python)
+    place = spec.find_place("train", str(failed.get("key")))
+    if kind == "function":
+        near = find_nearest(message.split("'")[1], [str(each) for each in failed["known"]])
+        hint = f"did you mean {near}?" if near else "it must be a function of that file"
+    if kind == "torch":
+        return CheckFailed(Diagnostic(UNMEASURED, message, None, hint))
+    if where:
+        path = Path(str(model.request["workdir"]), str(where[0]))
+        place = Place(world.format_path(path), int(where[1]))
+        world.read(path, place.file)
+    return Invalid(Diagnostic(UNMEASURED, message, place, hint))

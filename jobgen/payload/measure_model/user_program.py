@@ -1,0 +1,105 @@
+"""The user's functions, and whose fault an error is."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import inspect
+import os
+import sys
+import traceback
+from pathlib import Path
+from typing import Any
+
+OLDEST = (2, 6)
+"""The release of torch whose trackers are known to work."""
+
+
+class Failed(Exception):
+    """The measurement cannot be made: a kind, what is wrong, and where in the user's program."""
+
+    def __init__(
+        self, kind: str, message: str, place: tuple[str, int] | None = None, key: str = "model"
+    ) -> None:
+        super().__init__(message)
+        self.kind, self.place, self.key = kind, place, key
+        self.known: list[str] = []
+        """Functions that there are, where one is missing."""
+
+
+def import_torch() -> Any:
+    """torch, if it is there and new enough."""
+    try:
+        import torch
+    except Exception as error:  # a broken library raises anything
+        raise Failed("torch", f"torch cannot be imported: {describe(error)}") from error
+    release = tuple(int(part) for part in torch.__version__.split("+")[0].split(".")[:2])
+    if release < OLDEST:
+        needed = ".".join(map(str, OLDEST))
+        raise Failed("torch", f"torch is {torch.__version__}; {needed} or later is needed")
+    return torch
+
+
+def describe(error: BaseException) -> str:
+    """The error in one line."""
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text[:300]}" if text else type(error).__name__
+
+
+def load_function(request: dict[str, Any], key: str) -> Any:
+    """The function that this key of the request names, as ``FILE.py:NAME``."""
+    path, _, name = request[key].rpartition(":")
+    file = path
+    stem = Path(path).stem
+    path = str(Path(request["workdir"], path))
+    if getattr(sys.modules.get(stem), "__file__", None) != path:
+        sys.path[:0] = [str(Path(path).parent), request["workdir"]]
+        spec = importlib.util.spec_from_file_location(stem, path)
+        if spec is None or spec.loader is None or not Path(path).is_file():
+            raise Failed("file", f"{file} does not exist in the workdir", key=key)
+        module: Any = importlib.util.module_from_spec(spec)
+        sys.modules[stem] = module
+        with blame(request, f"importing {stem}.py"):
+            spec.loader.exec_module(module)
+    found = getattr(sys.modules[stem], name, None)
+    if not callable(found):
+        failure = Failed("function", f"{file} has no function '{name}'", key=key)
+        known = vars(sys.modules[stem]).items()
+        failure.known = [each for each, value in known if inspect.isfunction(value)]
+        raise failure
+    return found
+
+
+@contextlib.contextmanager
+def blame(request: dict[str, Any], doing: str) -> Any:
+    """Turn an error of the user's code into a failure at its last line there."""
+    try:
+        yield
+    except Failed:
+        raise
+    except (Exception, SystemExit) as error:
+        frames = traceback.extract_tb(error.__traceback__)
+        inside = [f for f in frames if os.path.realpath(f.filename).startswith(request["workdir"])]
+        place = None
+        if inside:
+            file = os.path.relpath(os.path.realpath(inside[-1].filename), request["workdir"])
+            place = (file, inside[-1].lineno or 0)
+        kind = "data" if is_data_dependent(error) else "program"
+        raise Failed(kind, f"{doing}: {describe(error)}", place) from error
+
+
+def is_data_dependent(error: BaseException) -> bool:
+    """Whether the model asks fake tensors for values that they do not have."""
+    names = {each.__name__ for each in type(error).__mro__}
+    known = {
+        "DataDependentOutputException",
+        "DynamicOutputShapeException",
+        "GuardOnDataDependentSymNode",
+    }
+    return bool(names & known) or "data_ptr" in str(error) or "FakeTensor" in str(error)
+
+
+def choose_words(function: Any, words: dict[str, int]) -> dict[str, int]:
+    """Those of the job's sizes that the function has a parameter for."""
+    known = inspect.signature(function).parameters
+    return {name: value for name, value in words.items() if name in known}

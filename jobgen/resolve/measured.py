@@ -1,0 +1,66 @@
+"""The memory of a model that a function builds, as far as ``plan --measure`` has measured it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from jobgen.model.decision import PlanCheck
+from jobgen.model.trained import is_function
+from jobgen.resolve.inputs import Inputs
+
+if TYPE_CHECKING:
+    from jobgen.model.train import Train
+    from jobgen.strategy.measured_model import MeasuredModel
+
+UNMEASURED = "J264"
+"""The code of a model that is to be measured, or measured again. Its hint is a sentence that a
+command completes: only the caller has the person's words."""
+MEASURE = "measure it"
+
+
+def find_measured(look: Inputs, train: Train) -> tuple[MeasuredModel | None, str]:
+    """The measured model of this job; else what is missing, in words."""
+    name = train.model
+    if not isinstance(name, str) or not is_function(name):
+        return None, ""
+    known = look.facts.measured.get(name)
+    if known is None or known.report is None:
+        outdated = known.outdated if known else ""
+        return None, outdated or f"{name} is not measured yet"
+    from jobgen.strategy.measured_model import read_measured
+
+    try:
+        measured = read_measured(name, known.report)
+    except (TypeError, ValueError):
+        return None, f"the measurement of {name} cannot be read"
+    unknown = _name_unmeasured(train, measured)
+    return (None, unknown) if unknown else (measured, "")
+
+
+def _name_unmeasured(train: Train, measured: MeasuredModel) -> str:
+    """What this job asks for and no measurement can show; empty if there is nothing."""
+    axes = [axis for axis in ("tp", "pp", "cp", "ep") if getattr(train, axis) > 1]
+    if axes:
+        return f"{measured.name} is measured whole, without {' and '.join(axes)}"
+    if train.lora is not None:
+        return f"{measured.name} builds its own adapters: omit lora"
+    again = train.activation_checkpointing
+    if not any(trace.recompute == again for trace in measured.traces):
+        if again == "full":
+            return f"{measured.name} has no list of layers to recompute: set wrap to their class"
+        return f"{again} activation checkpointing is not measured: full and none are"
+    if measured.width < 4 and not train.pure and train.precision != "fp32":
+        return f"{measured.name} builds parameters in 16 bits: set pure: true"
+    return ""
+
+
+def check_measured(look: Inputs, train: Train) -> Iterator[PlanCheck]:
+    """A warning where the model of a function is not measured, or not any more."""
+    measured, missing = find_measured(look, train)
+    if measured is not None or not missing or train.batch is None:
+        return
+    known = look.facts.measured.get(str(train.model))
+    place = look.spec.find_place("train", "model")
+    hint = MEASURE if known is None or known.report is None else ""
+    yield PlanCheck("warn", f"memory is not estimated: {missing}", UNMEASURED, hint, place)

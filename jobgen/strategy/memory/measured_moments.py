@@ -1,0 +1,84 @@
+"""The moments that can be the peak of the user's own model, which was measured on fake tensors.
+
+Its activations and temporary tensors are measured; states, gathered parameters and buckets are
+those of the strategy, as for every model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from jobgen.strategy.measured_model import StepTrace
+from jobgen.strategy.memory.gpu_parts import Parts
+from jobgen.strategy.memory.layer import FP32, has_autocast
+from jobgen.strategy.memory.memory_states import GpuStates
+from jobgen.strategy.memory.transient import Transient
+from jobgen.strategy.setup import Setup
+
+
+def choose_mode(setup: Setup) -> str:
+    """The kind of step that this setup takes: fp32, autocast or narrow."""
+    if setup.recipe.compute == FP32:
+        return "fp32"
+    return "autocast" if has_autocast(setup) else "narrow"
+
+
+def find_trace(setup: Setup) -> StepTrace | None:
+    """The measured step of this setup; under autocast, which holds more, where 16 bits fail."""
+    measured = setup.measured
+    if measured is None:
+        return None
+    found = measured.find_trace(choose_mode(setup), setup.recompute)
+    return found or measured.find_trace("autocast", setup.recompute)
+
+
+def list_measured_moments(
+    setup: Setup,
+    states: GpuStates,
+    before: GpuStates,
+    extra: Transient,
+    idle: tuple[float, float],
+) -> Iterator[Parts]:
+    """Each moment at which most may be held. ``before`` are the states when the backward pass
+    begins; ``idle`` are bytes of gradients and of pools that are freed by then and stay reserved.
+    Raises ValueError where this kind of step was not measured.
+    """
+    trace, measured = find_trace(setup), setup.measured
+    if trace is None or measured is None:
+        raise ValueError(f"{setup.recompute} activation checkpointing was not measured")
+    size = setup.batch.micro / measured.micro
+    grads, pools = idle
+    gathered = extra.forward if extra.returning is None else extra.returning
+    over = max(trace.forward - trace.kept, 0.0)
+    yield Parts(
+        "forward",
+        *before,
+        gathered,
+        extra.buckets,
+        trace.kept * size,
+        0.0,
+        over * size,
+        grads + pools,
+    )
+    for point in trace.points:
+        there = max(before.grads, point.grads * states.grads)
+        yield Parts(
+            "backward",
+            *states._replace(grads=there),
+            extra.backward if point.grads else gathered,
+            extra.buckets,
+            point.activations * size,
+            0.0,
+            point.temporary * size,
+            min(grads, there - point.grads * states.grads),
+        )
+    yield Parts(
+        "step",
+        *states,
+        extra.pool,
+        extra.buckets,
+        trace.after * size,
+        0.0,
+        extra.step,
+        extra.pool + pools,
+    )

@@ -1,0 +1,138 @@
+"""The measurement of a user's model as its own Python runs it: what goes wrong, and where."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+DRIVER = """
+import json, sys
+from jobgen.payload.measure_model import __main__ as program, training_step
+
+base = {"workdir": sys.argv[1], "words": {}, "modes": ["fp32"], "classes": [],
+        "min_params": None, "shards": 0}
+for line in json.loads(sys.argv[2]):
+    try:
+        words = dict(zip(("model", "batch", "modes"), line))
+        report = program.measure({**base, **words})
+    except program.Failed as failure:
+        report = program.describe_failure(failure)
+    print("report " + json.dumps(report))
+"""
+PROGRAM = """\
+import torch
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self, branches=False):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(8, 8) for _ in range(3))
+        self.branches = branches
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        if self.branches and x.sum() > 0:
+            return x.mean()
+        return x.detach() if x.shape[0] == 3 else x
+
+class Wide(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.last = nn.Linear(8, 8)
+    def forward(self, x):
+        x = x.float()
+        if x.dtype != self.last.weight.dtype: raise RuntimeError("mixed types")
+        return self.last(x).mean()
+
+def build(): return Net()
+def build_wide(): return Wide()
+def build_branches(): return Net(branches=True)
+def build_nothing(): return 5
+def build_wrongly(): return unknown_name
+def batch(): return torch.randn(2, 8)
+def batch_of_text(): return "text"
+def batch_of_wrong_width(): return torch.randn(2, 9)
+def batch_without_gradient(): return torch.randn(3, 8)
+print("noise of the user's")
+"""
+FAILURES: dict[tuple[str, str], tuple[str, str, str, int | None]] = {
+    ("build_modle", "batch"): ("function", "model", "no function 'build_modle'", None),
+    ("build", "batches"): ("function", "batch", "no function 'batches'", None),
+    ("build_nothing", "batch"): ("type", "model", "returned int, not a torch.nn.Module", None),
+    ("build", "batch_of_text"): ("type", "batch", "returned str without tensors", None),
+    ("build_wrongly", "batch"): ("program", "model", "NameError: name 'unknown_name'", 29),
+    ("build_branches", "batch"): ("data", "model", "DataDependentOutputException", 12),
+    ("build", "batch_of_wrong_width"): ("program", "model", "the forward pass: ", 11),
+    ("build", "batch_without_gradient"): ("type", "model", "nothing that has a gradient", None),
+}
+
+
+@pytest.fixture(scope="module")
+def reports(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    """What is reported of each pair of functions, and at the end of one that can be measured."""
+    folder = tmp_path_factory.mktemp("program").resolve()
+    (folder / "own.py").write_text(PROGRAM)
+    pairs: list[list[Any]] = [["own.py:build_wide", "own.py:batch", ["autocast", "narrow"]]]
+    pairs += [[f"own.py:{one}" for one in pair] for pair in (*FAILURES, ("build", "batch"))]
+    command = [sys.executable, "-c", DRIVER, str(folder), json.dumps(pairs)]
+    root = Path(__file__).parents[2]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=root)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    return [json.loads(line.partition(" ")[2]) for line in lines if line.startswith("report ")]
+
+
+def test_every_failure_has_its_kind_its_key_and_its_line(reports: list[dict[str, Any]]) -> None:
+    for expected, report in zip(FAILURES.values(), reports[1:], strict=False):
+        kind, key, words, line = expected
+        assert (report["failed"], report["key"]) == (kind, key), report
+        assert words in report["message"]
+        assert report["place"] == (["own.py", line] if line else None)
+    assert "build" in reports[1]["known"]
+
+
+def test_a_model_that_casts_by_itself_is_measured_under_autocast_alone(
+    reports: list[dict[str, Any]],
+) -> None:
+    report = reports[0]
+    assert [trace["mode"] for trace in report["traces"]] == ["autocast"]
+    assert report["unmeasured"].startswith("the forward pass: RuntimeError: mixed")
+    assert report["width"] == 4
+
+
+def test_layers_of_a_list_are_units(reports: list[dict[str, Any]]) -> None:
+    report = reports[-1]
+    assert (report["params"], report["trained"], report["micro"]) == (216, 216, 2)
+    assert [unit["name"] for unit in report["units"]] == ["layers.0", "layers.1", "layers.2"]
+    assert {unit["params"] for unit in report["units"]} == {72}
+    assert [trace["recompute"] for trace in report["traces"]] == ["none", "full"]
+    every = report["traces"][0]["points"]
+    assert every[0][0] == 1.0
+    # fewer gradients can be a peak only where more is held beside them
+    assert [sum(p[1:]) for p in every] == sorted(sum(p[1:]) for p in every)
+
+
+def test_gradients_that_are_labelled_otherwise_are_noticed(tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text(PROGRAM)
+    blind = (
+        "for each in model.parameters(): "
+        "tracker._param_to_grad_hook_handles[each] = points._NoHook(), points._NoHook()"
+    )
+    driver = DRIVER.replace(
+        "base = {",
+        "from jobgen.payload.measure_model import memory_points as points\n"
+        f"def spare(tracker, model):\n    {blind}\n"
+        "training_step.spare_frozen = spare\nbase = {",
+    )
+    pairs = json.dumps([["own.py:build", "own.py:batch"]])
+    command = [sys.executable, "-c", driver, str(tmp_path.resolve()), pairs]
+    root = Path(__file__).parents[2]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=root)
+    report = json.loads(done.stdout.splitlines()[-1].partition(" ")[2])
+    assert report["failed"] == "labels"
+    assert report["message"] == "MemTracker counts 0 B of gradients; the model has 864 B"
