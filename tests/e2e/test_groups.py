@@ -183,6 +183,8 @@ def test_a_group_that_is_never_ready_ends_the_job(cluster: Cluster, tmp_path: Pa
     assert run.show()["exit"] == "124:0"
     assert not (run.directory / "src" / "trained").exists()
     assert "group serve is not ready after 2 s: file never" in run.jobgen("logs").stdout
+    why = " ".join(run.jobgen("diagnose").stdout.split())
+    assert "ended too early: jobgen: group serve is not ready after 2 s: file never" in why
 
 
 @pytest.mark.exhaustive
@@ -280,5 +282,7 @@ def test_a_server_that_leaves_ends_the_job(cluster: Cluster, tmp_path: Path) -> 
     assert run.wait() == 1, run.story()
     assert run.show()["exit"] == "1:0"
     assert "group serve ended before train, with exit code 0" in run.jobgen("logs").stdout
+    why = " ".join(run.jobgen("diagnose").stdout.split())
+    assert "ended too early: jobgen: group serve ended before train" in why
     assert list_groups(run)["train"]["stopped"]
     until(lambda: not cluster.processes_with_env(run.token), "the end of every rank")
