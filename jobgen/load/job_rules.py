@@ -127,7 +127,7 @@ def _settings(tree: Tree, above: Path = ()) -> None:
         takers = find_takers(name) if name != "args" else []  # resolve checks args (J215)
         if name in settings and kind and takers and name not in get_facts(kind).settings:
             message = f"{join_path((*top, name))} has no effect with {kind}, only with "
-            message += " and ".join(takers)
+            message += join_words(takers, "and")
             tree.contradict(message, [(*top, "type"), (*top, name)], "remove it")
 
 

@@ -310,7 +310,9 @@ YES = Check(check_boolean, {"type": "boolean"})
 NUMBER = Check(check_number, {"type": "number", "minimum": 0})
 ENV_NAME = Check(check_env_name, {"type": "string"})
 ENVIRONMENT = check_table(ENV_NAME, Check(check_env_value, SCALAR))
-TIME = check_unit(Walltime.parse, Walltime, ["4h", "90m", "1d12h", "04:00:00", "1-12:00:00"])
+_TIMES = ["4h", "90m", "1d12h", "04:00:00", "1-12:00:00"]
+TIME = check_unit(Walltime.parse, Walltime, _TIMES)
+DURATION = check_unit(Walltime.parse_duration, Walltime, _TIMES)
 MEMORY = check_unit(Memory.parse, Memory, ["64G", "0"])
 RELEASE = Check(
     check_unit(Release.parse, Release, []).parse,

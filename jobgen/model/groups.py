@@ -7,11 +7,11 @@ from typing import Any, Literal
 
 from jobgen.model.components import OPTIONS as OWN_OPTIONS
 from jobgen.model.fields import (
+    DURATION,
     ENVIRONMENT,
     LINE,
     MEMORY,
     RUN,
-    TIME,
     WORD,
     WORDS,
     check_integer,
@@ -34,14 +34,22 @@ from jobgen.model.form import (
 from jobgen.model.job_checks import OPTIONS
 from jobgen.model.launchers import ALIASES, LAUNCHERS
 from jobgen.model.settings import Launcher
-from jobgen.model.steps import MOST_STEPS, check_step_name
+from jobgen.model.steps import MOST_STEPS, check_part_name
 from jobgen.model.train import Train
 from jobgen.model.units import Memory, Walltime
+from jobgen.wording import join_words
 
 _HINT = "write NAME: {nodes: 1, run: serve.py}, one per line"
 _PORT = check_integer(1, 65_535, more="'auto'")
 PATIENCE = Walltime(30 * 60)
 """How long the other groups wait for one with ``ready``; a large model loads for minutes."""
+
+
+def _check_name(value: object) -> str:
+    return check_part_name(value, "group")
+
+
+_NAME = Check(_check_name, WORD)
 
 
 def _check_port(value: object) -> int | Literal["auto"]:
@@ -76,14 +84,26 @@ class Ready(Form):
         example="ray status",
     )
     timeout: Walltime = key(
-        TIME, default=PATIENCE, doc="How long to wait; then the job ends with exit code 124."
+        DURATION, default=PATIENCE, doc="How long to wait; then the job ends with exit code 124."
     )
+
+
+def _check_ready(value: object) -> Ready:
+    if value is not None and not isinstance(value, (Mapping, Ready)):
+        is_port = isinstance(value, int) or value == "auto"
+        word = getattr(value, "text", value) if is_port else "8000"
+        message = f"expected a mapping, got {describe_value(value)}"
+        raise refuse("J120", message, f"such as {{port: {word}}}, {{file: PATH}} or {{command: …}}")
+    return _READY(value)
+
+
+_READY = check_form(Ready)
 
 
 class JobGroup(Form):
     """One program of several that run at the same time: what differs from the job's own keys."""
 
-    name: str = key(Check(check_step_name, WORD), default="", doc="Its name.", hidden=True)
+    name: str = key(_NAME, default="", doc="Its name.", hidden=True)
     run: str = key(RUN, doc="The command, as run at the top of the file.", example="serve.py")
     nodes: int | None = key(
         check_integer(1, 65_536),
@@ -91,17 +111,19 @@ class JobGroup(Form):
         doc="Number of nodes of its own; with on, the first so many nodes of that group.",
     )
     on: str | None = key(
-        Check(check_step_name, WORD),
+        _NAME,
         default=None,
         doc="Run beside this group on its nodes; GPUs only if gpus_per_node says how many.",
     )
     until: str | None = key(
-        Check(check_step_name, WORD),
+        _NAME,
         default=None,
         doc="Start before this group, and be stopped when it ends; an earlier end is a failure.",
     )
     ready: Ready | None = key(
-        check_form(Ready), default=None, doc="What the groups that start later wait for."
+        Check(_check_ready, _READY.schema),
+        default=None,
+        doc="What the groups that start later wait for.",
     )
     gpus_per_node: int | None = key(
         check_integer(0, 1024), default=None, doc="GPUs per node; default: the job's."
@@ -176,7 +198,8 @@ def check_groups(value: object) -> tuple[JobGroup, ...]:
     if isinstance(value, tuple) and all(isinstance(each, JobGroup) for each in value):
         return value
     if not isinstance(value, Mapping) or not value:
-        raise refuse("J120", f"expected a mapping of groups, got {describe_value(value)}", _HINT)
+        got = "an empty one" if value == {} else describe_value(value)
+        raise refuse("J120", f"expected a mapping of groups, got {got}", _HINT)
     if len(value) > MOST_STEPS:
         raise refuse("J120", f"{len(value)} groups, but at most {MOST_STEPS} are supported")
     groups: list[JobGroup] = []
@@ -194,7 +217,7 @@ def check_groups(value: object) -> tuple[JobGroup, ...]:
 
 def _check_group(name: object, value: object) -> JobGroup:
     """One group. Raises Refusal."""
-    checked = check_step_name(name)
+    checked = _check_name(name)
     if isinstance(value, Mapping) and "name" in value:
         message = "a group has its name before the colon"
         raise Refusal([ValueDiagnostic("J120", message, "remove it", ("name",), about_key=True)])
@@ -242,9 +265,11 @@ def _check_references(groups: list[JobGroup]) -> Iterator[ValueDiagnostic]:
                 hint = suggest(target, others, "groups")
                 yield ValueDiagnostic("J120", message, hint, (group.name, word))
         yield from _check_shared(group, named)
-        if _leads_back(group, named):
-            message = f"'{group.name}' ends only with itself"
-            hint = "one group without until decides when the job ends"
+        circle = _list_circle(group, named)
+        if group.name == min(circle, default=""):
+            steps = [f"'{one}' runs until '{named[one].until}'" for one in circle]
+            message = f"{join_words(steps, 'and')}: none of them ends first"
+            hint = "remove one until: that group decides when the job ends"
             yield ValueDiagnostic("J120", message, hint, (group.name, "until"))
 
 
@@ -255,20 +280,23 @@ def _check_shared(group: JobGroup, named: Mapping[str, JobGroup]) -> Iterator[Va
         return
     if host.on is not None:
         message = f"'{host.name}' has no nodes of its own"
-        yield ValueDiagnostic("J120", message, f"write on: {host.on}", (group.name, "on"))
+        hint = f"write on: {host.on}"
+        if host.on == group.name:
+            hint = f"give one of them nodes of its own, such as {group.name}: {{nodes: 1}}"
+        yield ValueDiagnostic("J120", message, hint, (group.name, "on"))
     elif group.nodes is not None and host.nodes is not None and group.nodes > host.nodes:
         message = f"{group.nodes}, but '{host.name}' has {host.nodes}"
         hint = f"use {host.nodes} or fewer"
         yield ValueDiagnostic("J122", message, hint, (group.name, "nodes"))
 
 
-def _leads_back(group: JobGroup, named: Mapping[str, JobGroup]) -> bool:
-    """Whether the groups that this one runs until lead back to it."""
-    here, seen = group.until or "", set[str]()
+def _list_circle(group: JobGroup, named: Mapping[str, JobGroup]) -> list[str]:
+    """The groups that this one runs until, if they lead back to it; itself first."""
+    here, seen = group.name, list[str]()
     while here in named and here not in seen:
-        seen.add(here)
+        seen.append(here)
         here = named[here].until or ""
-    return group.name in seen
+    return seen if here == group.name else []
 
 
 GROUPS = Check(check_groups, {"type": "object", "additionalProperties": {"form": JobGroup}})

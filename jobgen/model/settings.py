@@ -8,12 +8,12 @@ from typing import Any, Literal
 
 from jobgen.model.chain import LEAST, MOST
 from jobgen.model.fields import (
+    DURATION,
     ENVIRONMENT,
     LINE,
     RELATIVE,
     REMOTE,
     SIZE,
-    TIME,
     WORD,
     WORDS,
     YES,
@@ -61,7 +61,7 @@ def check_monitor(value: object) -> Walltime | None:
     if isinstance(getattr(value, "flag", value), bool):
         message = f"expected a duration, got {check_text(value)}"
         raise refuse("J265", message, "set an interval, such as monitor: 30s, or monitor: off")
-    every = TIME(value)
+    every = DURATION(value)
     if every.seconds > LONGEST_MONITOR:
         raise refuse("J265", f"{every} is out of range", "use 1s to 1h")
     return every
@@ -272,7 +272,7 @@ class Checkpoint(Form):
         ),
     )
     grace: Walltime = key(
-        TIME,
+        DURATION,
         default=Walltime(300),
         doc="How long before the end to send the pre-timeout signal; default: 5m.",
     )

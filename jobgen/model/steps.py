@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from typing import Literal
 
 from jobgen.model.fields import ENVIRONMENT, RUN, WORD, check_integer, describe_value
 from jobgen.model.form import Check, Form, Refusal, ValueDiagnostic, check_form, key, refuse
@@ -38,8 +39,13 @@ def name_runs(names: Sequence[str], rounds: int) -> list[str]:
 
 def check_step_name(value: object) -> str:
     """The name of a step, which begins with a letter: folders of starts are numbers."""
+    return check_part_name(value, "step")
+
+
+def check_part_name(value: object, kind: Literal["step", "group"]) -> str:
+    """The name of a step or a group."""
     if not isinstance(value, str) or not is_step_name(value):
-        message = f"expected the name of a step, got {describe_value(value)}"
+        message = f"expected the name of a {kind}, got {describe_value(value)}"
         raise refuse("J120", message, "letters, digits, - and _, at most 32, a letter first")
     return value
 
@@ -78,7 +84,8 @@ class JobStep(Form):
 def check_steps(value: object) -> tuple[JobStep, ...]:
     """The steps in their order, each with a name of its own."""
     if not isinstance(value, Sequence) or isinstance(value, str) or not value:
-        raise refuse("J120", f"expected a list of steps, got {describe_value(value)}", _HINT)
+        got = "an empty list" if value == [] else describe_value(value)
+        raise refuse("J120", f"expected a list of steps, got {got}", _HINT)
     if len(value) > MOST_STEPS:
         raise refuse("J120", f"{len(value)} steps, but at most {MOST_STEPS} are supported")
     steps: list[JobStep] = []

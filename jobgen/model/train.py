@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any, Literal, get_args
 
 from jobgen.model.fields import (
+    DURATION,
     LINE,
-    TIME,
     YES,
     check_choice,
     check_integer,
@@ -206,7 +206,7 @@ class Train(Form):
         doc="Layer classes to shard and recompute one by one, or {min_params: N}.",
     )
     timeout: Walltime | None = key(
-        TIME,
+        DURATION,
         default=None,
         doc=(
             "How long a collective may take before the job is stopped (timeout of the process "

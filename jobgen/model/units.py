@@ -52,11 +52,20 @@ class Walltime(NamedTuple):
         >>> Walltime.parse("1d12h").seconds == Walltime.parse("1-12:00:00").seconds == 129600
         True
         """
+        return cls._parse(text, by_slurm=True)
+
+    @classmethod
+    def parse_duration(cls, text: str) -> Walltime:
+        """As ``parse``, for what Slurm does not read: its minutes are no help in a hint."""
+        return cls._parse(text, by_slurm=False)
+
+    @classmethod
+    def _parse(cls, text: str, *, by_slurm: bool) -> Walltime:
         seconds = _by_units(text)
         if seconds is None:
             seconds = _by_clock(text)
         if seconds is None:
-            raise _no_time(text)
+            raise _no_time(text, by_slurm=by_slurm)
         if not 0 < seconds <= LONGEST:
             limit = "greater than 0" if not seconds else "at most 366 days"
             raise UnitError("J133", f"'{text}' is out of range", f"a time must be {limit}")
@@ -248,19 +257,21 @@ def _by_clock(text: str) -> int | None:
     return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
 
 
-def _no_time(text: str) -> UnitError:
+def _no_time(text: str, *, by_slurm: bool) -> UnitError:
     """Why this is no time, and the nearest thing that is."""
     if re.fullmatch(r"0+", text, re.ASCII):
         return UnitError("J131", f"'{text}' has no unit", "a time is more than 0: 1h, 30m")
     if re.fullmatch(r"\d{1,9}", text, re.ASCII):
-        hint = f"Slurm would read {text} minutes. Write {text}h or {text}m"
+        remark = f"Slurm would read {text} minutes. Write" if by_slurm else "write"
+        hint = f"{remark} {text}h or {text}m"
         return UnitError("J131", f"'{text}' has no unit", hint)
     if re.fullmatch(r"\d{1,9}:\d{1,2}", text, re.ASCII):
         first, second = (int(part) for part in text.split(":"))
         hours = f"{first}h" + (f"{second}m" if second else "")
         minutes = f"{first}m" + (f"{second}s" if second else "")
         plural = "s" if first != 1 else ""
-        hint = f"Slurm would read {first} minute{plural}. Write {hours} or {minutes}"
+        remark = f"Slurm would read {first} minute{plural}. Write" if by_slurm else "write"
+        hint = f"{remark} {hours} or {minutes}"
         return UnitError("J131", f"'{text}' is ambiguous", hint)
     near = _nearest(text)
     hint = f"did you mean '{near}'? Otherwise write {FORMS}" if near else f"expected {FORMS}"

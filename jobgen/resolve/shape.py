@@ -112,13 +112,17 @@ def _nodes(look: Inputs, sized: Sized) -> None:
     if asked > limit:
         where = look.cite_cluster(*key)
         least = look.job.min_nodes
+        subject, hint = f"nodes: {asked}", f"set nodes: {limit} or fewer"
+        if least and least < limit:
+            hint = f"write {least}:{limit}"
+        elif asked == look.all_nodes:
+            subject = f"the groups have {asked} nodes"
+            hint = f"let them have {limit} or fewer together"
         found = look.diagnose_job(
             "J201",
-            f"nodes: {asked}, but {look.cluster.name} has {limit} ({where})",
+            f"{subject}, but {look.cluster.name} has {limit} ({where})",
             "nodes",
-            hint=f"write {least}:{limit}"
-            if least and least < limit
-            else f"set nodes: {limit} or fewer",
+            hint=hint,
         )
         sized.problems.append(found)
 

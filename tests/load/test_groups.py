@@ -39,8 +39,9 @@ def test_a_group_has_a_name_and_only_what_differs() -> None:
         (TWO + "nodes: 1:3\n", "nodes: 1:3, but the groups have 3"),
         (TWO + "launcher: {type: deepspeed, ssh: pdsh}\n", "pdsh starts from the job's first node"),
         ("groups: []\n", "groups: expected a mapping of groups"),
-        ("groups: {}\n", "groups: expected a mapping of groups"),
-        ("groups: {1st: {nodes: 1, run: a.py}}\n", "got the text '1st'"),
+        ("groups: {}\n", "groups: expected a mapping of groups, got an empty one"),
+        ("groups: {1st: {nodes: 1, run: a.py}}\n", "the name of a group, got the text '1st'"),
+        (f"groups: {{{A}, c: {{nodes: 1, run: c, until: [a]}}}}\n", "the name of a group, got a"),
         ("groups: {a: {nodes: 1}}\n", "groups.a.run is missing"),
         ("groups: {a: {run: a.py}}\n", "groups.a.nodes is missing"),
         ("groups: {a: {nodes: 1, run: a.py, name: b}}\n", "a group has its name before the colon"),
@@ -71,7 +72,7 @@ def test_a_group_has_a_name_and_only_what_differs() -> None:
         (f"groups: {{{A}, c: {{run: c, on: a}}, d: {{run: d, on: c}}}}\n", "'c' has no nodes of"),
         (
             "groups: {a: {nodes: 1, run: a, until: b}, b: {nodes: 1, run: b, until: a}}\n",
-            "'a' ends only with itself",
+            "'a' runs until 'b' and 'b' runs until 'a': none of them ends first",
         ),
         (f"groups: {{{A}, A: {{nodes: 1, run: b.py}}}}\n", "'a' and 'A' have the same variables"),
         (
@@ -124,3 +125,29 @@ def test_a_key_that_is_not_known_has_the_nearest_one_of_a_group(more: str, hint:
 def test_a_misspelled_groups_lets_nothing_else_be_missing() -> None:
     assert complain(JOB + "group: {a: {nodes: 1, run: a.py}}\n") == ["unknown key 'group'"]
     assert complain(JOB + "nodes: 1\nstep: [{run: a.py}]\n") == ["unknown key 'step'"]
+
+
+@pytest.mark.parametrize(
+    ("more", "message", "hint"),
+    [
+        ("ready: 8000", "expected a mapping, got 8000", "such as {port: 8000}"),
+        ("ready: auto", "got the text 'auto'", "such as {port: auto}"),
+        ("ready: {port: 1, timeout: 5}", "'5' has no unit", "write 5h or 5m"),
+        ("on: b", "'b' has no nodes of its own", "such as a: {nodes: 1}"),
+    ],
+)
+def test_a_hint_is_about_this_group(more: str, message: str, hint: str) -> None:
+    nodes = "" if "on" in more else "nodes: 1, "
+    text = f"{JOB}groups: {{a: {{{nodes}run: a, {more}}}, b: {{run: b, on: a}}}}\n"
+    with pytest.raises(Invalid) as caught:
+        load_job(text, "job.yaml")
+    problem = caught.value.problems[0]
+    assert message in problem.message
+    assert hint in problem.hint
+    assert "Slurm" not in problem.hint
+
+
+def test_a_circle_of_until_is_reported_once() -> None:
+    each = [f"{a}: {{nodes: 1, run: a, until: {b}}}" for a, b in ("ab", "bc", "ca")]
+    (message,) = complain(f"{JOB}groups: {{{', '.join(each)}}}\n")
+    assert message.startswith("groups.a.until: 'a' runs until 'b', 'b' runs until 'c' and 'c'")

@@ -131,3 +131,9 @@ def test_a_container_of_a_group_of_one_node_sees_the_hcas() -> None:
     image = "{image: nvcr.io/nvidia/pytorch:24.07-py3, runtime: pyxis}"
     made = groups(TRAIN, SERVE, container=image)
     assert made.programs[0].plan.env["MELLANOX_VISIBLE_DEVICES"].value == "all"
+
+
+def test_groups_with_too_many_nodes_together_are_not_told_to_set_nodes() -> None:
+    with pytest.raises(Invalid, match="the groups have 9 nodes, but big has 8") as caught:
+        groups("a: {nodes: 5, run: a.py}", "b: {nodes: 4, run: b.py}")
+    assert caught.value.problems[0].hint == "let them have 8 or fewer together"

@@ -51,7 +51,7 @@ def _draw_head(cause: FailureCause, found: Diagnosed, ink: Ink) -> str:
     title = f"{defuse(record.alias)}  {record.state}" if record else defuse(found.what)
     lines = failure.draw_cause(cause, ink, nodes=record.nodes if record else "")
     if record and (step := find_failed_step(record)):
-        lines.append(f"  {record.part_kind:5}  {record.part_kind} {defuse(step)}")
+        lines.append(f"  {record.part_kind:5}  {defuse(step)}")
     return "\n".join([ink("strong", title), *lines, ""])
 
 
