@@ -53,6 +53,12 @@ class Reproduction(NamedTuple):
     """How the folder of the job file differs, which is not used; empty if it does not."""
 
     @property
+    def remarks(self) -> tuple[str, ...]:
+        """What a person is to know before it is submitted, each in one line."""
+        notes = (f"note: {self.own}",) if self.own else ()
+        return (*notes, *(f"difference: {text}" for text in self.differences))
+
+    @property
     def job_file(self) -> Path:
         """The job file that the new run keeps as its own: the one of the old run."""
         return Path(self.record.job_file or self.record.alias)

@@ -33,8 +33,8 @@ _LAUNCHERS = {
     **dict.fromkeys(("UID", "EUID", "PPID"), "bash sets it"),
 }
 _SCRIPTS = (
-    "_|after|alive|all_caches|before|begun|bundle|caches?|changed|claim|code|commit"
-    "|converted|count|cpus|diff|early|echoes|ends?|ends_with|events|expect|failed"
+    "_|after|alive|all_caches|before|begun|bundle|caches?|changed|checked|claim|code"
+    "|commit|converted|count|cpus|diff|early|echoes|ends?|ends_with|events|expect|failed"
     "|failed_group|file_before|files|findings|finished|first|gpus?|grace_over|HOSTS|ids?"
     "|ignored|index|jobgen_env|lasting|latest|left|link|live|logs?|mine|minors|monitor|monitored|name|node"
     "|notices|old|pids?|prepared|program|rank|rc|record|recorder|recording|reporter|restart|running"

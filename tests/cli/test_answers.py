@@ -239,10 +239,11 @@ def test_a_code_is_explained_with_an_example(jobgen: Jobgen) -> None:
 
 
 def test_a_key_is_explained_as_data(jobgen: Jobgen) -> None:
-    (key, other) = json.loads(jobgen("explain", "procs_per_node", "--json").out)["data"]
+    key, other, *inner = json.loads(jobgen("explain", "procs_per_node", "--json").out)["data"]
     assert (key["kind"], key["file"], key["path"]) == ("key", "job.yaml", "procs_per_node")
     assert (key["default"], key["example"]) == ("", "procs_per_node: 2")
     assert other["file"] == "cluster.yaml"
+    assert {each["path"].split(".")[0] for each in inner} == {"steps", "groups"}
 
 
 def test_explain_alone_says_what_there_is_and_every_line_works(jobgen: Jobgen) -> None:

@@ -289,7 +289,9 @@ def test_no_name_that_a_shell_would_run_is_completed(tmp_path: Path) -> None:
     assert all(name.replace("-", "").replace(".", "").isalnum() for name in names), names
 
 
-@pytest.mark.parametrize("words", [("ls",), ("logs", "a-1"), ("cluster", "ls"), ("schema", "job")])
+@pytest.mark.parametrize(
+    "words", [("show", "a-1"), ("logs", "a-1"), ("cluster", "ls"), ("schema", "job")]
+)
 def test_a_verb_that_reads_no_job_file_refuses_set(jobgen: Jobgen, words: tuple[str, ...]) -> None:
     said = jobgen(*words, "--set", "nodes=2")
     assert said.code == 2

@@ -17,7 +17,6 @@ from jobgen.cli.params import COUNTS, FILE, JOB, SECTIONS
     "plan",
     "jobgen plan job.yaml -c a100x16                  # a short summary; -v: everything",
     "jobgen plan job.yaml -c a100x16 --section env    # the variables of every rank, with origins",
-    "jobgen plan job.yaml -c a100x16 --set nodes=2 --diff",
     "jobgen plan job.yaml -c a100x16 --why --nodes 1,2,4,8",
     "jobgen plan job.yaml --compare a100x16,dgx-h100",
 )

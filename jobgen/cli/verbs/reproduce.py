@@ -38,10 +38,8 @@ def command(call: Call, ref: str, on: str | None, **options: bool) -> int:
     chosen = submit_dialog.SubmitOptions(**options, again=again)
     with prepare_reproduction(call.world, ref, on or call.flags.cluster) as found:
         call.output.say(f"code: {found.code.source}")
-        if found.own:
-            call.output.say(f"note: {found.own}")
-        for text in found.differences:
-            call.output.say(f"difference: {text}")
+        for text in found.remarks:
+            call.output.say(text)
         question = f"{len(found.differences)} differences from {found.record.alias}. Submit?"
         if found.differences and not chosen.dry_run and not call.confirm(question):
             call.output.say("Nothing was submitted.")

@@ -1,0 +1,1 @@
+../../../../jobgen/payload/image_digest.sh
