@@ -26,9 +26,15 @@ _GIB = 1 << 30
 
 
 def find_job_file(world: World, record: RunRecord) -> Path | None:
-    """The job file of a run, where it stands in the current folder; None if none has its name."""
+    """The job file that a run was submitted from, else one of the current folder; None if none has
+    its name."""
     name = re.compile(rf"^name: *[\"']?{re.escape(record.name)}[\"']? *(?:#.*)?$", re.MULTILINE)
-    paths = [Path("job.yaml"), *sorted((*Path().glob("*.yaml"), *Path().glob("*.yml")))[:_MOST]]
+    recorded = [_shorten(Path(record.job_file))] if record.job_file else []
+    paths = [
+        *recorded,
+        Path("job.yaml"),
+        *sorted((*Path().glob("*.yaml"), *Path().glob("*.yml")))[:_MOST],
+    ]
     for path in paths:
         try:
             text = world.read(path, str(path)) if path.is_file() else ""
@@ -37,6 +43,12 @@ def find_job_file(world: World, record: RunRecord) -> Path | None:
         if name.search(text):
             return path
     return None
+
+
+def _shorten(path: Path) -> Path:
+    """The path from the current folder, of a file below it."""
+    here = Path.cwd()
+    return path.relative_to(here) if path.is_relative_to(here) else path
 
 
 def check_fixes(world: World, record: RunRecord, remedies: Sequence[Remedy]) -> list[Remedy]:
@@ -63,7 +75,8 @@ def generalize(remedies: Sequence[Remedy]) -> list[Remedy]:
 
 def _check(world: World, record: RunRecord, job: Path, remedy: Remedy) -> Remedy | None:
     if not remedy.command.startswith(_SUBMIT):
-        return remedy
+        named = re.sub(r"\bjob\.yaml\b", shlex.quote(str(job)).replace("\\", r"\\"), remedy.command)
+        return remedy._replace(command=named)
     proposed = _read_sets(remedy.command)
     before = _prepare(world, record, job, record.sets)
     monitored = before is not None and before.plan.monitor is not None

@@ -88,7 +88,8 @@ def _diagnose_run(world: World, ref: str) -> Diagnosed:
         remark = _remark(transport, record) if record.ended and record.cause is None else ""
     if record.cause is None:
         return Diagnosed(record.alias, None, record, remark=remark)
-    remedies = list_remedies(record.cause, record.alias, record.site.cluster)
+    part = (f"--{record.part_kind}", record.failed_step) if record.failed_step else ()
+    remedies = list_remedies(record.cause, record.alias, record.site.cluster, part)
     found = Diagnosed(record.alias, record.cause, record)
     checked = check_fixes(world, record, remedies)
     return found._replace(remedies=tuple(r._replace(text=found.shorten(r.text)) for r in checked))

@@ -27,9 +27,12 @@ _IN_TEXT = ("NODE", "FILE:LINE")
 _UNKNOWN_PLACE = "the line of your program that is shown"
 
 
-def list_remedies(cause: FailureCause, run: str = "", cluster: str = "") -> list[Remedy]:
+def list_remedies(
+    cause: FailureCause, run: str = "", cluster: str = "", part: Sequence[str] = ()
+) -> list[Remedy]:
     """The remedies of a cause, with the names of this run filled in.
 
+    ``part`` are the words that select the failed step or group, which has ranks of its own.
     Of a command that needs a run, and there is none, what it is for remains.
     """
     rank = "" if cause.rank is None else str(cause.rank)
@@ -44,6 +47,9 @@ def list_remedies(cause: FailureCause, run: str = "", cluster: str = "") -> list
             text = match["before"] or match["after"] or ""
             remedy = Remedy(text, match["command"].strip())
         filled = _fill(remedy, names)
+        if filled is not None and part:
+            words = " ".join([*part, "--rank"])
+            filled = filled._replace(command=filled.command.replace("--rank", words))
         remedies += [filled] if filled is not None else []
     return remedies
 

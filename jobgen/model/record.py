@@ -212,6 +212,12 @@ class RunRecord(NamedTuple):
         return tuple(StepRecord(*values) for values in self.submission.get("steps", ()))
 
     @property
+    def failed_step(self) -> str:
+        """The step or group whose failure ended the newest start; empty if none did."""
+        newest = [run for run in self.step_runs if run.start == self.restarts + 1]
+        return next((run.name for run in newest if run.code), "")
+
+    @property
     def codes(self) -> tuple[CodeRecord, ...]:
         """The code that each start ran, if it stays on the cluster."""
         from jobgen.model.events import CodeRecord

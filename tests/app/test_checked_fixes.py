@@ -77,3 +77,15 @@ def test_without_a_job_file_a_setting_is_named(command: str, text: str) -> None:
 
 def test_what_jobgen_alone_does_is_left_out_without_a_job_file() -> None:
     assert not generalize([Remedy("more next time", "jobgen submit job.yaml --set monitor=30s")])
+
+
+def test_the_file_that_the_run_was_submitted_from_is_named(world: World, tmp_path: Path) -> None:
+    (tmp_path / "other.yaml").write_text(JOB.replace("nodes: 2", "nodes: 1"))
+    record = run()
+    record = record._replace(shape={**record.shape, "file": str(tmp_path / "other.yaml")})
+    doctor = Remedy("", "jobgen doctor -c local --job job.yaml")
+    fixes = check_fixes(world, record, [Remedy("", FASTER), doctor])
+    assert [fix.command for fix in fixes] == [
+        "jobgen submit other.yaml --set env.NCCL_DEBUG=INFO -c local",
+        "jobgen doctor -c local --job other.yaml",
+    ]

@@ -10,7 +10,7 @@ import pytest
 from jobgen.app.jobs import RunView
 from jobgen.cli.output import Ink
 from jobgen.cli.screens import job_table, jobs
-from jobgen.cli.screens.ranks import describe_ranks, describe_steps, find_failed_step
+from jobgen.cli.screens.ranks import describe_ranks, describe_steps
 from jobgen.model.record import JobState, Login, RunRecord, Site
 from tests.cli.conftest import Jobgen
 
@@ -176,7 +176,7 @@ def test_steps_are_listed_with_how_they_ended_and_how_long_they_took() -> None:
         "step train: failed with exit code 3 after 5s",
         "not started: eval",
     ]
-    assert find_failed_step(record) == "train"
+    assert record.failed_step == "train"
     text = jobs.draw_run(RunView(record, (), ()), 2.0, Ink(colour=False, width=80))
     assert "\n  step train: failed with exit code 3 after 5s\n" in text
     shown = jobs.dump_job(record)["steps"]

@@ -33,3 +33,9 @@ def test_a_command_that_needs_a_run_is_said_in_words_without_one() -> None:
     assert any(command.startswith("jobgen logs llama-3 --rank 3") for command in commands)
     assert not any("logs" in remedy.command for remedy in list_remedies(cause))
     assert Remedy("read what the missing rank did last") in list_remedies(cause)
+
+
+def test_logs_of_a_group_are_those_of_its_ranks() -> None:
+    cause = FailureCause("exit_code", rank=1)
+    commands = [each.command for each in list_remedies(cause, "ray-2", "", ("--group", "head"))]
+    assert any("logs ray-2 --group head --rank 1" in command for command in commands)

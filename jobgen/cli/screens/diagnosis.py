@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from jobgen.cli.layout import align, fold
 from jobgen.cli.output import defuse
 from jobgen.cli.screens import failure
-from jobgen.cli.screens.ranks import find_failed_step
 from jobgen.diagnose.failure_rules import get_cause
 from jobgen.wording import count
 
@@ -50,7 +49,7 @@ def _draw_head(cause: FailureCause, found: Diagnosed, ink: Ink) -> str:
     record = found.record
     title = f"{defuse(record.alias)}  {record.state}" if record else defuse(found.what)
     lines = failure.draw_cause(cause, ink, nodes=record.nodes if record else "")
-    if record and (step := find_failed_step(record)):
+    if record and (step := record.failed_step):
         lines.append(f"  {record.part_kind:5}  {defuse(step)}")
     return "\n".join([ink("strong", title), *lines, ""])
 

@@ -60,12 +60,6 @@ def _fold_succeeded(runs: list[StepRecord]) -> tuple[list[StepRecord], int]:
     return [*kept, *runs[-MANY_STEPS:]], len(old) - len(kept)
 
 
-def find_failed_step(record: RunRecord) -> str:
-    """The step or group whose failure ended the newest start; empty if none did."""
-    newest = [run for run in record.step_runs if run.start == record.restarts + 1]
-    return next((run.name for run in newest if run.code), "")
-
-
 def _describe_step(run: StepRecord, *, ended: bool) -> str:
     if run.code is None:
         return "ended with the job" if ended else "running"
@@ -86,7 +80,7 @@ def _newest(record: RunRecord, rows: Sequence[Row]) -> list[Row]:
 def name_log_command(record: RunRecord) -> str:
     """The command that shows the error on one screen."""
     name, cause = f"jobgen logs {defuse(record.alias)}", record.cause
-    failed = find_failed_step(record)
+    failed = record.failed_step
     step = f" --{record.part_kind} {defuse(failed)}" if failed else ""
     if cause is not None and cause.file:
         task = f" --task {defuse(cause.task)}" if cause.task else ""
