@@ -37,13 +37,18 @@ stage() {
     free=$(df -Pk "$folder" | awk 'END { print $4 }')
     ((${need:-0} <= ${free:-0})) ||
         die 96 "stage failed: $source needs at least $((need / 1024)) MiB in $folder, which has $((free / 1024)) MiB free"
-    said=$(mkdir "$part" 2>&1 && unpack 2>&1) || die 96 "stage failed: $source: ${said##*$'\n'}"
+    said=$(mkdir "$part" 2>&1 && unpack 2>&1) || fail_stage "$said"
     # links instead of copies: merges with what other sources have brought
-    said=$(cp -alf "$part/." "$folder" 2>&1) || die 96 "stage failed: $source: ${said##*$'\n'}"
+    said=$(cp -alf "$part/." "$folder" 2>&1) || fail_stage "$said"
     rm -rf "$part"
     printf '%s\n' "$stamp" >"$marker" || die 96 "stage failed: cannot write $marker"
     exec {lock}>&-
     printf 'jobgen: %s is in %s on %s\n' "$source" "$folder" "$node" >&2
+}
+# fail_stage TEXT: with the tool's first line, the cause; what was unpacked would keep the disk full
+fail_stage() {
+    rm -rf "$part"
+    die 96 "stage failed: $source: ${1%%$'\n'*}"
 }
 # unpack: an archive, or a copy of a directory's content or of a file
 unpack() {
