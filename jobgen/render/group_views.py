@@ -8,6 +8,8 @@ from jobgen.render.component_views import name_cpus
 from jobgen.render.setup_lines import format_comment, format_setup, format_site_setup
 from jobgen.shell import Raw, quote, quote_expandable
 
+_SHOWN = 60
+"""Characters of a command in messages."""
 _PORT = "20000 + (SLURM_JOB_ID + 1009 * JOBGEN_RESTART + {}) % 10000"
 
 
@@ -51,26 +53,25 @@ def view_group(program: ProgramPlan) -> dict[str, object]:
         "component_cpus": role.component is not None and name_cpus(role.component),
         "head": Raw(program.plan.head.value),
         "ends_early": bool(role.until),
-        "remember": role.ready and _remember_file(role.ready),
+        "remember": role.ready and _look_before(program.name, role.ready),
         "ready": role.ready and _view_readiness(program.name, role.ready),
     }
 
 
 def _view_readiness(group: str, ready: Readiness) -> dict[str, object]:
     """The bash that finds out whether a group is ready, and what it looks for."""
-    name = name_variable(group)
     if ready.kind == "port":
-        port = ready.value or f"$JOBGEN_PORT_{name}"
-        what = f"port {port}"
-        check = f'timeout 5 bash -c ": </dev/tcp/$JOBGEN_HOST_{name}/{port}"'
+        port = _name_port(group, ready)
+        what, check = f"port {port}", _try_port(group, port)
     elif ready.kind == "file":
         what, file = f"file {ready.value}", _name_file(ready)
         check = f'[[ -e {file} && $(stat -c %i.%Z {file}) != "$file_before" ]]'
     else:
-        what = "its command"
+        what = f"command {ready.value.strip().partition(chr(10))[0][:_SHOWN]} (see ready.log)"
         script = f'"$JOBGEN_BUNDLE_DIR/{group}/ready.sh"'
         check = f'timeout 60 bash {script} >>"$JOBGEN_LOG_DIR/ready.log" 2>&1 </dev/null'
-    shown = quote_expandable(what) if "$" in what else quote(what)
+    expands = ready.kind != "command" and "$" in what
+    shown = quote_expandable(what) if expands else quote(what)
     return {
         "check": Raw(check),
         "seconds": ready.seconds,
@@ -79,16 +80,29 @@ def _view_readiness(group: str, ready: Readiness) -> dict[str, object]:
     }
 
 
+def _name_port(group: str, ready: Readiness) -> str:
+    return ready.value or f"$JOBGEN_PORT_{name_variable(group)}"
+
+
+def _try_port(group: str, port: str) -> str:
+    return f'timeout 5 bash -c ": </dev/tcp/$JOBGEN_HOST_{name_variable(group)}/{port}"'
+
+
 def _name_file(ready: Readiness) -> str:
     file = quote_expandable(ready.value)
     return file if ready.value.startswith(("/", "$")) else f'"$JOBGEN_WORK_DIR"/{file}'
 
 
-def _remember_file(ready: Readiness) -> Raw | None:
-    """What tells a file of an earlier start from a new one; None if there is no file."""
-    if ready.kind != "file":
+def _look_before(group: str, ready: Readiness) -> Raw | None:
+    """What tells the group's own file or port from one that was there before it started."""
+    if ready.kind == "file":
+        return Raw(f"file_before=$(stat -c %i.%Z {_name_file(ready)} 2>/dev/null)")
+    if ready.kind != "port":
         return None
-    return Raw(f"file_before=$(stat -c %i.%Z {_name_file(ready)} 2>/dev/null)")
+    port, name = _name_port(group, ready), name_variable(group)
+    text = f"group {group} does not start: port {port} on $JOBGEN_HOST_{name} is already in use"
+    advice = "" if not ready.value else f"; let its program use \\$JOBGEN_PORT_{name}"
+    return Raw(f'! {_try_port(group, port)} 2>/dev/null || fail_job 96 "{text}{advice}"')
 
 
 def view_ready_command(plan: Plan, program: ProgramPlan) -> dict[str, object] | None:

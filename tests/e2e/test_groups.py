@@ -286,3 +286,25 @@ def test_a_server_that_leaves_ends_the_job(cluster: Cluster, tmp_path: Path) -> 
     assert "ended too early: jobgen: group serve ended before train" in why
     assert list_groups(run)["train"]["stopped"]
     until(lambda: not cluster.processes_with_env(run.token), "the end of every rank")
+
+
+@pytest.mark.exhaustive
+def test_a_port_that_another_program_has_makes_no_group_ready(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    folder = tmp_path / "job"
+    folder.mkdir()
+    ready = {"port": 8765, "timeout": "60s"}
+    serve = {"launcher": "plain", "run": "python3 -m http.server 8765", "until": "train"}
+    groups = {
+        "one": {**serve, "nodes": 1, "ready": {**ready}},
+        "two": {**serve, "on": "one", "ready": {**ready}},
+        "train": {"nodes": 1, "launcher": "plain", "run": "touch trained"},
+    }
+    run = submit(cluster, write(folder, {"name": "taken", "time": "1h", "groups": groups}))
+    assert run.wait() == 1, run.story()
+    assert not (run.directory / "src" / "trained").exists()
+    assert "group two does not start: port 8765 on n" in run.jobgen("logs").stdout
+    advice = " ".join(run.jobgen("diagnose").stdout.split())
+    assert "jobgen explain J562" in advice
+    until(lambda: not cluster.processes_with_env(run.token), "the end of every rank")
