@@ -67,6 +67,7 @@ class Terminal:
 
     def ended(self) -> int:
         self.child.expect(pexpect.EOF)
+        self.child.wait()
         self.child.close()
         return int(self.child.exitstatus)
 
@@ -190,6 +191,7 @@ def test_a_second_interrupt_leaves_at_once(folder: Path) -> None:
     child.expect("leaving")
     child.sendintr()
     child.expect(pexpect.EOF)
+    child.wait()
     child.close()
     assert child.exitstatus == 130
 

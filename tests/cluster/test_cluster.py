@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -137,12 +138,17 @@ def test_nothing_stays_behind_after_the_end() -> None:
         root = cluster.layout.root
         cluster.run("login", "setsid sleep 1000 >/dev/null 2>&1 &")
         stray = subprocess.Popen(cluster.client.words(["sleep", "1000"]))
-        own = {processes.namespace(pid, "net") for pid in [cluster.hub, *cluster.pids.values()]}
+        pids = [cluster.hub, *cluster.pids.values()]
+        own = {processes.namespace(pid, "net") for pid in pids}
         assert len(own) == 4, "the hub, the client, the login host and a node"
+        # while they are open, no new namespace of another test gets their numbers
+        held = [os.open(f"/proc/{pid}/ns/net", os.O_RDONLY) for pid in pids]
     stray.wait(HANG)
     assert not root.exists()
     assert not processes.with_environment(f"JOBGEN_TESTBED={root}")
     assert not own & {processes.namespace(pid, "net") for pid in processes.pids()}
+    for each in held:
+        os.close(each)
     assert str(root) not in Path("/proc/self/mountinfo").read_text()
 
 

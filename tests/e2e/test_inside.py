@@ -127,6 +127,7 @@ def test_a_shell_has_the_person_s_terminal(run: Run) -> None:
     child.expect_exact(prompt)
     child.sendline("exit 9")
     child.expect(pexpect.EOF)
+    child.wait()
     child.close()
     assert child.exitstatus == 9
 
@@ -169,6 +170,7 @@ def test_a_port_of_a_node_is_here_until_ctrl_c(run: Run) -> None:
         assert fetch(run, url, "page.1") == "rank 1"
     child.sendintr()
     child.expect(pexpect.EOF)
+    child.wait()
     child.close()
     assert child.exitstatus == 0
     assert fetch(run, url, "page.1") == ""
@@ -239,6 +241,7 @@ def test_a_port_outlives_the_connection(run: Run) -> None:
     until(lambda: fetch(run, url, "page.1") == "rank 1", "the port to work again")
     child.sendintr()
     child.expect(pexpect.EOF)
+    child.wait()
     child.close()
     assert child.exitstatus == 0
 
@@ -259,6 +262,7 @@ def test_a_run_that_waits_or_has_ended_is_refused_and_an_open_port_ends_with_it(
     ends.jobgen("cancel")
     child.expect_exact("CANCELLED")
     child.expect(pexpect.EOF)
+    child.wait()
     child.close()
     assert child.exitstatus == 0
     done = ends.jobgen("sh", "--", "true")

@@ -92,6 +92,7 @@ def test_a_terminal_has_the_size_of_ours_and_follows_it(
     child.expect_exact("30 100")
     child.setwinsize(41, 123)
     child.expect(pexpect.EOF)
+    child.wait()
     child.close()
     assert child.exitstatus == 5
 
@@ -105,6 +106,7 @@ def test_an_interrupt_at_the_terminal_is_for_the_script(backend: str) -> None:
     child.sendintr()
     child.expect_exact("caught")
     child.expect(pexpect.EOF)
+    child.wait()
     child.close()
     assert child.exitstatus == 6
 
@@ -117,4 +119,5 @@ def test_a_terminal_is_as_it_was_afterwards(backend: str) -> None:
     child = spawn_on_terminal("sh", ["-c", inner], timeout=HANG)
     child.expect_exact("kept")
     child.expect(pexpect.EOF)
+    child.wait()
     child.close()
