@@ -72,17 +72,27 @@ class SshChannel:
     def _ready(self) -> list[Received]:
         received = []
         if self._channel.recv_ready():
-            received.append((OUT, self._channel.recv(_PIECE)))
+            received.append(self._receive(OUT))
         if self._channel.recv_stderr_ready():
-            received.append((ERR, self._channel.recv_stderr(_PIECE)))
+            received.append(self._receive(ERR))
         return received
+
+    def _receive(self, stream: int) -> Received:
+        """What has come; the end where the link broke while paramiko acknowledged it, which loses
+        that piece. Raises TimeoutError."""
+        receive = self._channel.recv if stream == OUT else self._channel.recv_stderr
+        try:
+            return stream, receive(_PIECE)
+        except TimeoutError:
+            raise
+        except (OSError, EOFError, paramiko.SSHException):
+            return stream, b""
 
     def _wait(self, awaited: int, timeout: float) -> list[Received]:
         # what comes on the other stream meanwhile must not fill the window that both share
         self._channel.settimeout(min(timeout, 4 * _SLICE))
-        receive = self._channel.recv if awaited == OUT else self._channel.recv_stderr
         try:
-            return [(awaited, receive(_PIECE))]
+            return [self._receive(awaited)]
         except TimeoutError:
             return []
 

@@ -28,7 +28,9 @@ def run_script(link: Link, where: str, script: str, *, tty: bool) -> int:
     with _watch_size() as resized:
         channel = _start(link, where, script, tty=tty)
         with contextlib.closing(channel), _make_raw(tty):
-            _Pump(channel, resized, tty=tty).run()
+            # a link that breaks at a message of paramiko's own: the exit code is missing then
+            with contextlib.suppress(EOFError, paramiko.SSHException):
+                _Pump(channel, resized, tty=tty).run()
             code = channel.recv_exit_status()
     if code < 0 and not link.transport.is_active():
         raise link.explain_loss(where)
