@@ -20,9 +20,9 @@ time %Y' -- "$image" 2>/dev/null || return
 
 if [ "$runtime" = docker ]; then
     words=$(ask_docker)
-    # docker run pulls it meanwhile
+    # docker run pulls it meanwhile; whoever asks ends with the job script
     left=$((${#record} > 0 ? 120 : 0))
-    while [ -z "$words" ] && [ "$left" -gt 0 ] && sleep 5; do
+    while [ -z "$words" ] && [ "$left" -gt 0 ] && kill -0 "$PPID" 2>/dev/null && sleep 5; do
         left=$((left - 1))
         words=$(ask_docker)
     done
