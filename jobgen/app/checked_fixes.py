@@ -75,7 +75,7 @@ def generalize(remedies: Sequence[Remedy]) -> list[Remedy]:
 
 def _check(world: World, record: RunRecord, job: Path, remedy: Remedy) -> Remedy | None:
     if not remedy.command.startswith(_SUBMIT):
-        named = re.sub(r"\bjob\.yaml\b", shlex.quote(str(job)).replace("\\", r"\\"), remedy.command)
+        named = re.sub(r"\bjob\.yaml\b", lambda _: shlex.quote(str(job)), remedy.command)
         return remedy._replace(command=named)
     proposed = _read_sets(remedy.command)
     before = _prepare(world, record, job, record.sets)

@@ -67,7 +67,8 @@ def _view_readiness(group: str, ready: Readiness) -> dict[str, object]:
         what, file = f"file {ready.value}", _name_file(ready)
         check = f'[[ -e {file} && $(stat -c %i.%Z {file}) != "$file_before" ]]'
     else:
-        what = f"command {ready.value.strip().partition(chr(10))[0][:_SHOWN]} (see ready.log)"
+        first, _, _ = ready.value.strip().partition("\n")
+        what = f"command {first[:_SHOWN]} (see ready.log)"
         script = f'"$JOBGEN_BUNDLE_DIR/{group}/ready.sh"'
         check = f'timeout 60 bash {script} >>"$JOBGEN_LOG_DIR/ready.log" 2>&1 </dev/null'
     expands = ready.kind != "command" and "$" in what

@@ -122,7 +122,7 @@ def test_the_profile_of_the_first_group_does_not_name_the_cluster() -> None:
 
 
 def test_all_groups_are_on_one_cluster() -> None:
-    elsewhere = H100.replace("/scratch/jobgen", "/work/jobgen")
+    elsewhere = H100.replace("/scratch/jobgen", "/elsewhere/jobgen")
     with pytest.raises(Invalid) as caught:
         resolve_groups((TRAIN, OTHER), GPUS, {"big-h100": elsewhere})
     (problem,) = caught.value.problems
