@@ -64,8 +64,8 @@ class World:
 def leave() -> None:
     """End the process group, and under gloo the process.
 
-    DeepSpeed keeps the groups, and so gloo's threads: Python aborts if one of them frees a tensor
-    while it ends (see above). So it does not end by itself.
+    DeepSpeed, FSDP and meshes of devices keep the groups, and so gloo's threads: Python aborts if
+    one of them frees a tensor while it ends (see above). So it does not end by itself.
     """
     gloo = dist.get_backend() == "gloo"
     dist.destroy_process_group()

@@ -19,7 +19,7 @@ import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
 from gpt import GPT, Order, Windows, loss_of, micro_batches, recompute
 from measure import Report
-from run import Batches, Checkpoints, Plan, Progress, World, arguments, join, sizes, training
+from run import Batches, Checkpoints, Plan, Progress, World, arguments, join, leave, sizes, training
 from torch import Tensor, nn
 from torch.distributed.checkpoint.state_dict import (
     StateDictOptions,
@@ -90,7 +90,7 @@ def main() -> None:
         mean = world.sum(loss).item() / (world.size / plan.mesh["pp"])
         report.step(mean, norm.item())
     report.end(optimizer)
-    dist.destroy_process_group()
+    leave()
 
 
 def divided(args: Namespace, plan: Plan, mesh: DeviceMesh, world: World) -> FSDPModule:

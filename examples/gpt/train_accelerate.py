@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import torch.distributed as dist
 from accelerate import (
     Accelerator,
     DistributedDataParallelKwargs,
@@ -53,9 +52,7 @@ def main() -> None:
     # DDP is freed when train returns. Were it freed after the process group, it would end gloo's
     # threads itself and hold Python's lock, which a thread that frees a tensor waits for: a hang
     train(args, world)
-    if PartialState().distributed_type is DistributedType.DEEPSPEED:
-        leave()
-    dist.destroy_process_group()
+    leave()
 
 
 def train(args: Namespace, world: World) -> None:

@@ -21,10 +21,9 @@ from functools import partial
 from math import inf
 
 import torch
-import torch.distributed as dist
 from gpt import GPT, Block, Order, Windows, loss_of, micro_batches, recompute
 from measure import Report
-from run import Batches, Checkpoints, Plan, Progress, World, arguments, join, sizes, training
+from run import Batches, Checkpoints, Plan, Progress, World, arguments, join, leave, sizes, training
 from state import Sharded
 from torch import Tensor, nn
 from torch.distributed.device_mesh import init_device_mesh
@@ -75,7 +74,7 @@ def main() -> None:
         optimizer.zero_grad()
         report.step(world.mean(loss), norm.item())
     report.end(optimizer)
-    dist.destroy_process_group()
+    leave()
 
 
 def divided(model: nn.Module, plan: Plan, world: World) -> FullyShardedDataParallel:

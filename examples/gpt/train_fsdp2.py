@@ -12,10 +12,9 @@ from math import inf
 from typing import Any
 
 import torch
-import torch.distributed as dist
 from gpt import GPT, Order, Windows, loss_of, micro_batches, recompute
 from measure import Report
-from run import Batches, Checkpoints, Plan, Progress, arguments, join, sizes, training
+from run import Batches, Checkpoints, Plan, Progress, arguments, join, leave, sizes, training
 from state import Sharded
 from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
@@ -86,7 +85,7 @@ def main() -> None:
         optimizer.zero_grad()
         report.step(world.mean(loss), norm.item())
     report.end(optimizer)
-    dist.destroy_process_group()
+    leave()
 
 
 def divided(model: GPT, plan: Plan, mesh: DeviceMesh) -> FSDPModule:
