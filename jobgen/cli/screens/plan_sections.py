@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from jobgen.cli.layout import align, clip, fold, fold_rows, format_size, measure
 from jobgen.cli.output import Ink, defuse
+from jobgen.cli.screens.plan_head import draw_head, format_cpus
 from jobgen.cli.screens.plan_summary import (
     Preview,
-    draw_head,
     draw_next,
     draw_problems,
-    format_cpus,
     list_problems,
 )
 from jobgen.errors import Place
