@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from jobgen.app.calibrating import Linked, Measured, calibrate_links
 from jobgen.app.prepare import PreparedJob, prepare_each
 from jobgen.app.world import World
 from jobgen.errors import Missing
 from jobgen.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
+    from jobgen.app.calibrating import ClusterMeasurements
     from jobgen.model.cluster import Price
     from jobgen.strategy.choice.offer import Advice, Offer, StrategyOption
 
@@ -26,12 +26,10 @@ class Advised(NamedTuple):
     advice: Advice | None
     missing: str = ""
     """What it would have to know; empty where the job has no ``train`` at all."""
-    measured: tuple[Measured, ...] = ()
-    """Runs of this job that told their own peak."""
+    known: ClusterMeasurements | None = None
+    """What was measured on this cluster."""
     calibrated: bool = False
-    """Whether the newest of them was used."""
-    links: tuple[Linked, ...] = ()
-    """Benches that measured this machine's links."""
+    """Whether it was used."""
 
 
 def advise_job(
@@ -39,25 +37,21 @@ def advise_job(
     nodes: Sequence[int] = (),
     *,
     why: bool = False,
-    measured: Sequence[Measured] = (),
+    known: ClusterMeasurements | None = None,
     calibrated: bool = False,
-    links: Sequence[Linked] = (),
 ) -> Advised:
     """The answer for this job; with ``nodes`` how it scales, with ``why`` all formulas.
 
-    ``measured`` are runs that told their own peak, ``links`` benches: ``calibrated`` multiplies all
-    memory by what the newest run shows, and counts with links as they were measured.
+    ``known`` is what was measured; ``calibrated`` corrects the estimates by it.
     """
     if ready.planner_request is None:
         return Advised(None)
     request = ready.planner_request
     ask, missing, auto = request.ask, request.missing, request.auto
     if ask is None:
-        return Advised(None, missing, tuple(measured), links=tuple(links))
-    if calibrated and measured:
-        ask = ask._replace(factor=measured[0].factor)
-    if calibrated:
-        ask = ask._replace(machine=calibrate_links(ask.machine, links))
+        return Advised(None, missing, known)
+    if calibrated and known:
+        ask = known.calibrate(ask)
     from jobgen.strategy.choice.advise import advise
 
     found = advise(ask, auto=auto)
@@ -71,7 +65,7 @@ def advise_job(
 
         found = found._replace(scale=scale(ask, nodes, auto=auto))
     advice = _explained(found) if why else found
-    return Advised(advice, "", tuple(measured), calibrated, tuple(links))
+    return Advised(advice, "", known, calibrated)
 
 
 def _explained(found: Advice) -> Advice:

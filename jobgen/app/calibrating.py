@@ -4,37 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from jobgen.app.calibration import Calibration, read_calibration
 from jobgen.app.prepare import PreparedJob
+from jobgen.app.run_comparison import RunComparison, compare_run
 from jobgen.app.world import World
 from jobgen.named_tuple import NamedTuple
-from jobgen.submission.program_report import ALLOCATED, EXPECTED, RESERVED, SPEED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from jobgen.model.record import RunRecord
+    from jobgen.strategy.choice.setups import Ask
     from jobgen.strategy.estimate import ClusterHardware
 
 NEWEST = 3
 """Runs that are shown."""
-METRICS = {ALLOCATED: "allocated", RESERVED: "reserved"}
-
-
-class Measured(NamedTuple):
-    """The peak memory that one run measured, and what was expected before it. Bytes."""
-
-    alias: str
-    metric: str
-    """``allocated`` or ``reserved``, as torch counts."""
-    bytes: float
-    expected: float
-    speed: float | None = None
-    """Tokens for each second, of all ranks, where it was reported."""
-
-    @property
-    def factor(self) -> float:
-        """What the estimate would have to be multiplied by."""
-        return self.bytes / self.expected
 
 
 class Linked(NamedTuple):
@@ -53,6 +37,40 @@ class Linked(NamedTuple):
         nodes = f"{self.nodes} nodes" if self.nodes > 1 else "1 node"
         rate = f"{self.busbw / 1e9:.3g} GB/s bus bandwidth over {nodes}"
         return f"{rate}, measured by bench allreduce on {self.cluster} ({self.alias})"
+
+
+class ClusterMeasurements(NamedTuple):
+    """What was measured on the cluster of a job."""
+
+    calibration: Calibration
+    """What ``jobgen calibrate`` keeps of its GPUs."""
+    runs: tuple[RunComparison, ...] = ()
+    """Runs of this job that told their own peak."""
+    links: tuple[Linked, ...] = ()
+    """Benches that measured this machine's links."""
+
+    @property
+    def used_links(self) -> tuple[Linked, ...]:
+        """The benches that correct anything: times of own steps include the links already."""
+        return () if self.calibration.step else self.links
+
+    def calibrate(self, ask: Ask) -> Ask:
+        """The question, to be answered as these measurements correct it."""
+        found = self.calibration
+        return ask._replace(
+            factor=found.memory or 1.0,
+            slower=found.step or 1.0,
+            machine=calibrate_links(ask.machine, self.used_links),
+        )
+
+
+def find_cluster_measurements(world: World, ready: PreparedJob) -> ClusterMeasurements:
+    """Everything that was measured on the job's cluster."""
+    request = ready.planner_request
+    gpu = request.ask.machine.gpu if request and request.ask else ""
+    calibration = read_calibration(world, ready.plan.cluster, gpu)
+    links = find_benches(world, ready) if ready.job.value.train else ()
+    return ClusterMeasurements(calibration, list_measured(world, ready), links)
 
 
 def find_benches(world: World, ready: PreparedJob) -> tuple[Linked, ...]:
@@ -101,20 +119,10 @@ def calibrate_links(machine: ClusterHardware, found: Sequence[Linked]) -> Cluste
     return machine._replace(measured=known) if found else machine
 
 
-def list_measured(world: World, ready: PreparedJob) -> tuple[Measured, ...]:
+def list_measured(world: World, ready: PreparedJob) -> tuple[RunComparison, ...]:
     """The newest runs of this name on this cluster that reported their peak, the newest first."""
     plan = ready.plan
     runs = world.ledger.list_runs(cluster=plan.cluster, name=plan.name, limit=50)
-    found = (one for run in runs if run.ended and (one := _measured(run)) is not None)
-    return tuple(one for one, _ in zip(found, range(NEWEST), strict=False))
-
-
-def _measured(run: RunRecord) -> Measured | None:
-    told = run.shape.get(EXPECTED)
-    if not isinstance(told, dict):
-        return None
-    for key, metric in METRICS.items():
-        size, before = run.report.get(key), told.get(key)
-        if size and before and size > 0 and before > 0:
-            return Measured(run.alias, metric, size, before, run.report.get(SPEED))
-    return None
+    compared = (compare_run(run) for run in runs if run.ended)
+    known = (one for one in compared if one.choose_memory(force=True) is not None)
+    return tuple(one for one, _ in zip(known, range(NEWEST), strict=False))

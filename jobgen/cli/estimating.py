@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jobgen.cli.call import Call, Flags
-from jobgen.cli.layout import align, fold
+from jobgen.cli.layout import fold
 from jobgen.cli.output import Ink, defuse, write_page
+from jobgen.cli.screens.measurement_rows import draw_measurements, dump_measurements
 from jobgen.errors import Diagnostic, Exit, Missing
 from jobgen.named_tuple import NamedTuple
 
@@ -115,24 +116,23 @@ def answer_planner(
     """The answer to everything that was asked for, its files written. Raises like ``prepare``, and
     Usage where there is nothing to draw."""
     from jobgen.app.advising import advise_job, compare_clusters, describe_count
-    from jobgen.app.calibrating import find_benches, list_measured
+    from jobgen.app.calibrating import find_cluster_measurements
 
-    known = list_measured(call.world, ready)
-    links = find_benches(call.world, ready) if ready.job.value.train else ()
-    if options.calibrated and not known and not links:
+    known = find_cluster_measurements(call.world, ready)
+    if options.calibrated and not known.calibration.runs and not known.links:
+        runs = known.runs[0].alias if known.runs else "ID"
         raise Missing(
-            f"no run of '{ready.plan.name}' on {ready.plan.cluster} has reported its peak memory, "
-            "and no bench has measured the links",
-            hint='the program writes {"peak_reserved_bytes": N} to $JOBGEN_REPORT_FILE; to measure '
-            f"the links: jobgen bench allreduce -c {ready.plan.cluster}",
+            f"nothing is calibrated on {ready.plan.cluster}: no run of yours is kept, and no bench "
+            "has measured the links",
+            hint=f"jobgen calibrate {runs}; "
+            f"or measure the links: jobgen bench allreduce -c {ready.plan.cluster}",
         )
     found = advise_job(
         ready,
         options.nodes,
         why=options.why or options.html is not None,
-        measured=known,
+        known=known,
         calibrated=options.calibrated,
-        links=links,
     )
     names = _names(options)
     first = call.flags.cluster or ready.job.value.cluster
@@ -190,8 +190,8 @@ def draw_section(said: PlannerAnswer, ink: Ink, *, every: bool = False) -> str:
         from jobgen.cli.screens import advice
 
         parts = [advice.screen(found.advice, ink, reasons=said.why, every=every, nodes=said.nodes)]
-    known = [f"{ink('strong', 'Measured')}\n{_measured(found)}"] if _has_measured(found) else []
-    return "\n".join([*_draw_counted(said, ink), *parts, *known, *_draw_compared(said, ink)])
+    measured = draw_measurements(found, ink)
+    return "\n".join([*_draw_counted(said, ink), *parts, *measured, *_draw_compared(said, ink)])
 
 
 def draw_extras(said: PlannerAnswer, ink: Ink) -> str:
@@ -200,8 +200,7 @@ def draw_extras(said: PlannerAnswer, ink: Ink) -> str:
 
     found = said.advice
     parts = _draw_counted(said, ink)
-    if _has_measured(found):
-        parts.append(_measured(found).split("\n", 1)[0].replace("  ", "Measured  ", 1) + "\n")
+    parts += draw_measurements(found, ink, brief=True)
     if found.advice is not None:
         from jobgen.cli.screens import advice, scaling
 
@@ -212,10 +211,6 @@ def draw_extras(said: PlannerAnswer, ink: Ink) -> str:
         text = fold(defuse(missing), ink.width - 2, "  ")
         parts.append(f"{ink('strong', 'How it scales')}\n  not estimated: {text}\n")
     return "\n".join(part for part in [*parts, *_draw_compared(said, ink)] if part)
-
-
-def _has_measured(found: Advised) -> bool:
-    return bool(found.measured or found.links)
 
 
 def _draw_counted(said: PlannerAnswer, ink: Ink) -> list[str]:
@@ -240,22 +235,6 @@ def _draw_unknown(unknown: Mapping[str, str], ink: Ink) -> str:
     return "".join(f"  {defuse(name)}: {defuse(why)}\n" for name, why in unknown.items())
 
 
-def _measured(found: Advised) -> str:
-    """Runs that reported their own peak, beside the peak that was expected."""
-    from jobgen.strategy.estimate import GIB
-
-    rows = []
-    for number, one in enumerate(found.measured):
-        used = "; applied" if found.calibrated and not number else ""
-        more = "; --calibrated applies it" if not found.calibrated and not number else ""
-        told = f"{one.bytes / GIB:.1f} GiB {one.metric}, {one.expected / GIB:.1f} estimated"
-        rows.append((defuse(one.alias), f"{told} ({one.factor - 1:+.0%}){used}{more}"))
-    for link in found.links:
-        how = "applied" if found.calibrated else "--calibrated applies it"
-        rows.append((defuse(link.alias), f"{link.text.partition(',')[0]}; {how}"))
-    return align(rows, indent="  ")
-
-
 def data(said: PlannerAnswer) -> dict[str, Any]:
     """The planner's answer as plain data."""
     from jobgen.cli.screens import advice, offers
@@ -264,21 +243,7 @@ def data(said: PlannerAnswer) -> dict[str, Any]:
     told: dict[str, Any] = {"estimate": advice.data(found.advice) if found.advice else None}
     if found.missing:
         told["estimate_missing"] = found.missing
-    told["measured"] = [
-        {
-            "id": one.alias,
-            "metric": one.metric,
-            "peak_bytes": one.bytes,
-            "expected_bytes": one.expected,
-            "tokens_per_second": one.speed,
-        }
-        for one in found.measured
-    ]
-    told["calibrated"] = found.calibrated
-    told["measured_links"] = [
-        {"id": one.alias, "nodes": one.nodes, "busbw_bytes_s": one.busbw, "alpha_s": one.alpha}
-        for one in found.links
-    ]
+    told |= dump_measurements(found)
     if said.counted:
         told["counted"] = said.counted
     if said.compared is not None:

@@ -37,6 +37,7 @@ VERBS = {
     "recover": (_AT + "recover", "Import runs that are missing from the run database"),
     "cluster": (_AT + "cluster", "Manage cluster profiles: ls, show, add, check, trust"),
     "doctor": (_AT + "doctor", "Check this machine, or a cluster, for problems"),
+    "calibrate": (_AT + "calibrate", "Correct the estimates by your finished runs"),
     "bench": (_AT + "bench", "Measure network bandwidth and scaling"),
     "config": (_AT + "config", "Show your settings and where they come from"),
     "schema": (_AT + "schema", "Print the JSON Schema of job or cluster files"),

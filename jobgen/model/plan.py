@@ -153,7 +153,7 @@ class Step(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """The memory that the plan is expected to need, in bytes of the GPU that holds most."""
+    """What the plan is expected to need: bytes of the GPU that holds most, seconds of a step."""
 
     allocated: float
     """The peak of what torch allocates."""
@@ -168,6 +168,12 @@ class Estimate(NamedTuple):
     """How much room it leaves, or why it does not fit."""
     needed: float = 0.0
     """Below this, memory runs out: ``total`` without the cache that the allocator gives back."""
+    seconds: float = 0.0
+    """Of a step of the optimizer; 0 where the speed is not known."""
+    tokens: float = 0.0
+    """Tokens of such a step, over all ranks."""
+    gpu: str = ""
+    """The GPU that it is estimated for."""
 
 
 class Plan(NamedTuple):

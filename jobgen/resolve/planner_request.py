@@ -210,7 +210,11 @@ def estimate_memory(chosen: ResolvedTrain, request: PlannerRequest) -> Estimate 
 
 
 def _summarize(found: StrategyOption, ask: Ask) -> Estimate:
+    from jobgen.strategy.choice.advise import estimate_step
+
     memory = found.memory
+    step = estimate_step(found.setup, ask) if found.verdict != "no" else None
+    seconds, tokens = (step.seconds, step.tokens) if step else (0.0, 0.0)
     return Estimate(
         memory.get_peak("allocated"),
         memory.get_peak("reserved"),
@@ -219,6 +223,9 @@ def _summarize(found: StrategyOption, ask: Ask) -> Estimate:
         found.verdict,
         found.note,
         memory.needed,
+        seconds,
+        tokens,
+        ask.machine.gpu,
     )
 
 

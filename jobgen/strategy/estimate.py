@@ -108,7 +108,7 @@ class GpuMemory(NamedTuple):
         return self.get_peak("nvidia-smi")
 
     def scale(self, factor: float) -> GpuMemory:
-        """This memory with each component so many times as large: calibrated by a measured run."""
+        """This memory with each component so many times as large: calibrated by measured runs."""
         parts = tuple(part._replace(bytes=part.bytes * factor) for part in self.components)
         low, high, allocated = (x * factor for x in (self.low, self.high, self.peak_allocated))
         return self._replace(components=parts, low=low, high=high, peak_allocated=allocated)
@@ -176,6 +176,20 @@ class StepTime(NamedTuple):
     def rate(self) -> float:
         """Tokens for each second and GPU."""
         return self.tokens / self.seconds / self.ranks
+
+    def scale(self, factor: float) -> StepTime:
+        """This step with each part so many times as long: calibrated by measured runs."""
+        if factor == 1:
+            return self
+        volumes = tuple(
+            each._replace(seconds=each.seconds * factor, exposed=each.exposed * factor)
+            for each in self.volumes
+        )
+        spent = (self.compute, self.bubble, self.update, self.offload)
+        compute, bubble, update, offload = (seconds * factor for seconds in spent)
+        return self._replace(
+            compute=compute, volumes=volumes, bubble=bubble, update=update, offload=offload
+        )
 
 
 class MeasuredLinks(NamedTuple):

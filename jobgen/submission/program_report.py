@@ -16,21 +16,31 @@ _KEY = re.compile(r"[a-z][a-z0-9_]{0,40}", re.ASCII)
 
 ALLOCATED = "peak_allocated_bytes"
 RESERVED = "peak_reserved_bytes"
+NVIDIA_SMI = "peak_nvidia_smi_bytes"
+"""Expected, and seen by monitors: no program reports it."""
 SPEED = "tokens_per_second"
-STEPS = ("step_s", "data_s", "comm_s")
+STEP, TOKENS = "step_s", "tokens_per_step"
+STEPS = (STEP, "data_s", "comm_s")
 """Seconds of a step, and of it those spent waiting for data and for others. A list of them, one for
 each step, becomes its median, as KEY; beside it KEY_p10 and KEY_p90 (``step_p10_s``)."""
 
-EXPECTED = "expected"
-"""Where a run's record keeps what was expected, under the keys of a report."""
+EXPECTED, GPU = "expected", "gpu"
+"""Where a run's record keeps what was expected, under the keys of a report, and of which GPU."""
 
 
 def record_estimate(estimate: Estimate | None) -> dict[str, Any]:
-    """For the record of a run: its expected peak; nothing where none is known."""
+    """For the record of a run: its expected peak and step; nothing where none is known."""
     if estimate is None:
         return {}
-    sizes = {ALLOCATED: estimate.allocated, RESERVED: estimate.reserved}
-    return {EXPECTED: {key: round(size) for key, size in sizes.items()}}
+    sizes = {
+        ALLOCATED: estimate.allocated,
+        RESERVED: estimate.reserved,
+        NVIDIA_SMI: estimate.total,
+    }
+    told: dict[str, Any] = {key: round(size) for key, size in sizes.items()}
+    if estimate.seconds:
+        told |= {STEP: estimate.seconds, TOKENS: estimate.tokens}
+    return {EXPECTED: {**told, GPU: estimate.gpu}}
 
 
 def read_report(texts: Sequence[str]) -> Mapping[str, float]:

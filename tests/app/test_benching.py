@@ -12,7 +12,7 @@ import pytest
 from jobgen.app import jobs
 from jobgen.app.advising import advise_job
 from jobgen.app.benching import allreduce, run_scaling
-from jobgen.app.calibrating import find_benches
+from jobgen.app.calibrating import find_benches, find_cluster_measurements
 from jobgen.app.prepare import PreparedJob, prepare
 from jobgen.app.submit import rehearse_submit, submit
 from jobgen.app.world import World
@@ -124,8 +124,10 @@ def test_the_planner_counts_with_measured_links(
     assert (found.nodes, found.ranks) == (2, 16)
     assert found.busbw == pytest.approx(50e9 * 1.875, rel=0.01)
     assert found.alpha == pytest.approx(1e-4, rel=0.05)
+    measurements = find_cluster_measurements(world, machine)
+    assert measurements.links == (found,)
     plain, known = (
-        advise_job(machine, links=[found], calibrated=on).advice for on in (False, True)
+        advise_job(machine, known=measurements, calibrated=on).advice for on in (False, True)
     )
     assert plain is not None
     assert known is not None

@@ -39,15 +39,23 @@ def ready(world: World, job: Job) -> PreparedJob:
 def test_a_reported_peak_stands_beside_what_was_expected(world: World, ready: PreparedJob) -> None:
     assert list_measured(world, ready) == ()
     record = submit(world, ready)
-    assert set(record.shape[EXPECTED]) == {"peak_allocated_bytes", "peak_reserved_bytes"}
+    expected = record.shape[EXPECTED]
+    assert expected["gpu"] == "A100-SXM4-80GB"
     (ended,) = jobs.wait(world, [record.alias])
     assert (ended.state, ended.report["tokens_per_second"]) == (JobState.COMPLETED, 1000)
     (found,) = list_measured(world, ready)
-    assert (found.alias, found.metric, found.bytes) == (record.alias, "allocated", 10 * GIB)
+    assert found.alias == record.alias
+    memory, step = found.figures
+    assert (memory.name, memory.measured) == ("allocated", 10 * GIB)
     before = advise_job(ready).advice
     assert before is not None
     assert before.chosen is not None
-    assert found.expected == pytest.approx(before.chosen.memory.get_peak("allocated"), abs=1)
+    known = before.chosen.memory
+    assert memory.planned == pytest.approx(known.get_peak("allocated"), abs=1)
+    assert expected["peak_nvidia_smi_bytes"] == pytest.approx(known.nvidia_smi, abs=1)
+    assert before.chosen.step is not None
+    assert step.planned == before.chosen.step.seconds
+    assert step.measured == before.chosen.step.tokens / 1000
 
 
 def test_a_submit_takes_the_estimate_of_the_plan(ready: PreparedJob) -> None:
@@ -65,23 +73,6 @@ def test_a_submit_takes_the_estimate_of_the_plan(ready: PreparedJob) -> None:
         sys.setprofile(before)
     assert "jobgen.app.submit" in entered
     assert not {name for name in entered if name.startswith(("jobgen.strategy", "jobgen.resolve"))}
-
-
-def test_a_plan_is_scaled_by_it_only_where_asked(world: World, ready: PreparedJob) -> None:
-    jobs.wait(world, [submit(world, ready).alias])
-    known = list_measured(world, ready)
-    plain, scaled = (
-        advise_job(ready, measured=known, calibrated=on).advice for on in (False, True)
-    )
-    assert plain is not None
-    assert scaled is not None
-    assert plain.chosen is not None
-    assert scaled.chosen is not None
-    assert scaled.chosen.memory.get_peak("allocated") == pytest.approx(10 * GIB)
-    assert scaled.chosen.memory.nvidia_smi == pytest.approx(
-        plain.chosen.memory.nvidia_smi * known[0].factor
-    )
-    assert plain == advise_job(ready).advice
 
 
 def test_a_run_that_tells_nothing_calibrates_nothing(world: World, job: Job) -> None:

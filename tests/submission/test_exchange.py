@@ -28,6 +28,10 @@ def test_a_record_keeps_the_estimate_of_its_plan() -> None:
     assert make_record(made, "d", SITE).shape["expected"] == {
         "peak_allocated_bytes": round(made.estimate.allocated),
         "peak_reserved_bytes": round(made.estimate.reserved),
+        "peak_nvidia_smi_bytes": round(made.estimate.total),
+        "step_s": made.estimate.seconds,
+        "tokens_per_step": made.estimate.tokens,
+        "gpu": "A100-SXM4-80GB",
     }
     assert "expected" not in make_record(plan(), "d", SITE).shape
 

@@ -40,7 +40,7 @@ from jobgen.cli.params import COUNTS, FILE, JOB, SECTIONS
 )
 @click.option("--compare", metavar="NAME,NAME…", help="Compare with these clusters")
 @click.option("--html", metavar="FILE", type=FILE, help="Write the estimates to a web page")
-@click.option("--calibrated", is_flag=True, help="Calibrate memory with the last run's report")
+@click.option("--calibrated", is_flag=True, help="Correct the estimates by your calibrated runs")
 @click.option("--exact", is_flag=True, help="Count parameters by building the model (slow)")
 @click.option("--measure", is_flag=True, help="Measure your own model (train.model: FILE.py:NAME)")
 @click.option("--force", is_flag=True, help="Exit 0 even if a check fails")

@@ -35,7 +35,7 @@ def estimate_option(rung: Rung, ask: Ask, *, speed: bool = True) -> StrategyOpti
         title=_title(rung.train),
         setup=asked,
         memory=memory,
-        step=_step(asked, ask) if speed and verdict != "no" else None,
+        step=estimate_step(asked, ask) if speed and verdict != "no" else None,
         verdict=verdict,
         note=_note(memory, verdict, ask),
     )
@@ -51,12 +51,13 @@ def is_over_host(memory: GpuMemory, ask: Ask) -> bool:
     return memory.host > (ask.machine.node_memory or float("inf"))
 
 
-def _step(asked: Setup, ask: Ask) -> StepTime | None:
+def estimate_step(asked: Setup, ask: Ask) -> StepTime | None:
+    """The time of a step; None where only the memory is known."""
     if ask.measured is not None:
         return None  # of the user's own model only the memory is measured
     from jobgen.strategy.speed.step_time import compute_step
 
-    return compute_step(asked, ask.machine)
+    return compute_step(asked, ask.machine).scale(ask.slower)
 
 
 _PLACES = {"cpu": "CPU", "nvme": "NVMe"}

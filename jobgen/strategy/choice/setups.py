@@ -37,7 +37,9 @@ class Ask(NamedTuple):
     measured: MeasuredModel | None = None
     """The user's own model, where ``model`` stands for it."""
     factor: float = 1.0
-    """What all estimates of memory are multiplied by, from a run that measured its own."""
+    """What all estimates of memory are multiplied by, from runs that measured their own."""
+    slower: float = 1.0
+    """What all times of a step are multiplied by, from such runs."""
 
 
 SEQ = 2048
