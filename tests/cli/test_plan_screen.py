@@ -183,6 +183,38 @@ def test_the_screen_is_short_however_many_problems_there_are(
     assert shown + hidden == len(errors) + len(notes)
 
 
+@pytest.mark.parametrize(
+    ("keys", "verdict", "decides"),
+    [
+        (
+            "strategy: ddp, micro_batch: 1, seq_len: 2048",
+            "does not fit: ",
+            r"assumed: \S.* \([a-z_ ]+: [+-][0-9.]+ GiB\)",
+        ),
+        (
+            "strategy: 3d, tp: 4, pp: 2, micro_batch: 1, seq_len: 8192, global_batch: 64",
+            "fits: .* on pipeline rank 0; ",
+            r"assumed: layers not compiled \(compiled: -[0-9.]+ GiB\)",
+        ),
+    ],
+    ids=["ddp", "pipeline"],
+)
+def test_the_verdict_and_what_decides_stand_first_in_the_memory(
+    jobgen: Jobgen, folder: Path, keys: str, verdict: str, decides: str
+) -> None:
+    """The parts and their bar stand in the section."""
+    train = f"train: {{model: meta-llama/Llama-3.1-8B, {keys}}}"
+    (folder / "job.yaml").write_text(f"name: llama\nnodes: 2\ntime: 4h\nrun: train.py\n{train}\n")
+    text = jobgen(*ON).out
+    block = text[text.index("Memory per GPU") :].split("\n\n")[0]
+    lines = re.sub(r"\n {4,}", " ", block).splitlines()
+    assert re.match(f"Memory per GPU  {verdict}", lines[0])
+    assert " GiB allocated (" in lines[0]
+    assert re.fullmatch(f"  {decides}", lines[1]), block
+    assert "| is the limit" not in text
+    assert "| is the limit" in jobgen(*ON, "--section", "memory").out
+
+
 def test_every_section_is_shown_alone_and_all_are_in_v(jobgen: Jobgen, folder: Path) -> None:
     assert tuple(plan_sections.SECTIONS) == SECTIONS.KNOWN
     whole = jobgen(*ON, "-v").out

@@ -8,7 +8,7 @@ from jobgen.cli.layout import clip, fold, format_size, measure
 from jobgen.cli.output import Ink, defuse
 from jobgen.cli.screens.measured_rows import describe_measured
 from jobgen.cli.screens.stack import choose_letters, choose_style, divide_cells, draw_bar
-from jobgen.strategy.choice.assumptions import list_assumptions
+from jobgen.strategy.choice.assumptions import Assumption, list_assumptions
 from jobgen.strategy.choice.nearest import find_nearest
 from jobgen.strategy.choice.offer import Advice, StrategyOption
 from jobgen.strategy.estimate import (
@@ -186,11 +186,11 @@ def format_expected(memory: GpuMemory, limit: float) -> str:
     )
     return (
         f"expected {', '.join(amounts)}; needs {to_gib(memory.needed)} of {to_gib(limit)} GiB; "
-        f"peak during {_MOMENTS[memory.moment]}{_name_rank(memory)}"
+        f"peak during {_MOMENTS[memory.moment]}{name_rank(memory)}"
     )
 
 
-def _name_rank(memory: GpuMemory) -> str:
+def name_rank(memory: GpuMemory) -> str:
     """Which GPU is meant, where the stages of a pipeline differ."""
     rank = memory.pipeline_rank
     return "" if rank is None else f" on pipeline rank {rank}"
@@ -218,11 +218,14 @@ def format_verdict(option: StrategyOption, limit: float) -> str:
 
 def _describe_assumptions(option: StrategyOption) -> list[str]:
     """What the program decides and the planner assumes, each with the GiB of its alternative."""
-    words = [
-        f"{each.assumed} ({each.alternative} {format_change(each.change)})"
-        for each in list_assumptions(option.setup)
-    ]
-    return [f"assumed, with GiB of the alternative: {'; '.join(words)}"] if words else []
+    words = map(format_assumption, list_assumptions(option.setup))
+    text = "; ".join(words)
+    return [f"assumed: {text}"] if text else []
+
+
+def format_assumption(each: Assumption) -> str:
+    """``loss from fp32 logits (fused: -10.7 GiB)``."""
+    return f"{each.assumed} ({each.alternative}: {format_change(each.change)} GiB)"
 
 
 def _describe_nearest(option: StrategyOption) -> list[str]:

@@ -1,4 +1,6 @@
-"""The memory of a plan in a few lines: whether it fits, the bar, the step, the other strategies."""
+"""The memory of a plan in a few lines: whether it fits, what decides it, the step, what would help.
+
+Its parts and their bar are in the memory section."""
 
 from __future__ import annotations
 
@@ -11,22 +13,26 @@ from jobgen.cli.screens.memory import (
     STYLES,
     can_run,
     compute_mfu,
-    draw_components,
     fold_foreign,
+    format_assumption,
     format_interval,
     format_percent,
     format_setting,
     format_time,
+    name_rank,
     to_gib,
 )
 from jobgen.cli.screens.remedies import format_changes, format_slower
 from jobgen.cli.screens.strategies import compute_exposed
+from jobgen.strategy.choice.assumptions import list_assumptions
 from jobgen.strategy.choice.offer import Advice, Lever, StrategyOption
 from jobgen.strategy.estimate import StepTime
 from jobgen.wording import count
 
 _LEVERS = 2
 """Changes that are named where the job does not fit."""
+_PARTS = 4
+"""Parts that are named where no assumption decides."""
 _WAITS = 0.5
 """The part of a step from which it is said that communication is not hidden."""
 
@@ -50,8 +56,8 @@ def draw_summary(advice: Advice, ink: Ink, optimizer: str = "") -> list[str]:
     ]
     texts = [
         *_draw_title(option, advice, ink),
+        *_draw_decisive(option, ink),
         f"  {fold_foreign(setting, ink.width - 2, '  ')}",
-        *draw_components(option.memory, advice.limit, ink),
         *(f"  {fold_foreign(text, ink.width - 4, '    ')}" for text in sentences),
     ]
     return [line for text in texts for line in text.split("\n")]
@@ -77,11 +83,29 @@ def _describe_verdict(option: StrategyOption, limit: float) -> str:
     memory = option.memory
     interval = format_interval(memory, "allocated")
     allocated = to_gib(memory.get_peak("allocated"))
-    amount = f"{allocated} GiB allocated ({interval}) of {to_gib(limit)}"
+    amount = f"{allocated} GiB allocated ({interval}) of {to_gib(limit)}{name_rank(memory)}"
     if option.verdict in {"no", "unknown"}:
         why = option.note or "; ".join(memory.doubts)
         return f"{amount}; {why}" if why else amount
     return f"{amount}; {memory.describe_room(limit)}"
+
+
+def _draw_decisive(option: StrategyOption, ink: Ink) -> list[str]:
+    """A line: the assumptions that change most, with the GiB of their alternatives; where nothing
+    is assumed, the largest parts."""
+    title, words = "assumed", list(map(format_assumption, list_assumptions(option.setup)))
+    if not words:
+        parts = sorted(option.memory.components, key=lambda part: -part.bytes)[:_PARTS]
+        words = [f"{part.title} {to_gib(part.bytes)}" for part in parts if part.bytes > 0]
+        title = "largest parts in GiB"
+    room = ink.width - 2
+    while len(words) > 1 and measure(_list_words(title, words)) > room:
+        words.pop()
+    return [f"  {fold_foreign(_list_words(title, words), room, '    ')}"]
+
+
+def _list_words(title: str, words: Sequence[str]) -> str:
+    return f"{title}: {'; '.join(words)}"
 
 
 def _describe_step(option: StrategyOption, advice: Advice) -> list[str]:

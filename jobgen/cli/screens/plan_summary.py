@@ -107,8 +107,8 @@ def _draw_memory(preview: Preview, ink: Ink) -> list[str]:
 def list_problems(
     preview: Preview, *, every: bool = False
 ) -> tuple[list[Diagnostic], list[Diagnostic]]:
-    """Errors; then warnings and notes. Whether it fits stands at the bar, and only with ``every``
-    here."""
+    """Errors; then warnings and notes. Whether it fits stands at the memory, here only with
+    ``every``."""
     from jobgen.resolve.planner_request import UNFIT
 
     plan, drawn = preview.plan, preview.answer.advice.advice is not None and not every
