@@ -41,6 +41,8 @@ _LAUNCHER_END = re.compile(
 """Of a launcher: it only repeats that a process failed."""
 _RELAYED = re.compile(r"-- Process (\d+) terminated with the following error")
 """torch.multiprocessing.spawn's."""
+_GROUP = re.compile(r"(?:Base)?ExceptionGroup: .*\(\d+ sub-exceptions?\)$")
+"""It only counts the exceptions whose tracebacks follow."""
 _TERMINATE, _WHAT = "terminate called after throwing", re.compile(r"\s*what\(\): ")
 
 
@@ -136,7 +138,10 @@ def _read_tracebacks(
     for at, this in enumerate(tracebacks):
         if this.ignored or _LAUNCHER_END.match(this.text):
             continue
-        if _is_relayed(texts, this) and any(each.message for each in tracebacks[at + 1 :]):
+        counts = _is_relayed(texts, this) or _GROUP.match(this.text)
+        if counts and any(each.message for each in tracebacks[at + 1 :]):
+            continue
+        if _is_told_by_next(tracebacks, at) or _is_repeated(tracebacks, at):
             continue
         before = tracebacks[at - 1] if this.chained else None
         rule = _classify(tracebacks, at)
@@ -154,6 +159,20 @@ def _read_tracebacks(
             rule, cut_line(this.text), limit(shown), stream.path, where.number, where.order, origin,
             after[this.end - 1], stream.known, raised=True, unsure=unsure, time=where.time,
         )  # fmt: skip
+
+
+def _is_told_by_next(tracebacks: Sequence[Traceback], at: int) -> bool:
+    """Whether no rule fits an exception, and one fits the exception that was raised from it."""
+    following = tracebacks[at + 1] if at + 1 < len(tracebacks) else None
+    if following is None or not following.chained or _LAUNCHER_END.match(following.text):
+        return False
+    return _classify(tracebacks, at) is UNCAUGHT and _classify(tracebacks, at + 1) is not UNCAUGHT
+
+
+def _is_repeated(tracebacks: Sequence[Traceback], at: int) -> bool:
+    """Whether an exception is that of another process, whose traceback stands above it."""
+    this = tracebacks[at]
+    return this.chained and at > 0 and bool(this.text) and tracebacks[at - 1].text == this.text
 
 
 def _is_relayed(texts: Sequence[Numbered], this: Traceback) -> bool:

@@ -33,6 +33,37 @@ from tests.diagnose.logs import diagnose, diagnose_failure
             "yes",
         ),
         ("RuntimeError: CAS service error : Reqwest Error: connection reset", "offline", "yes"),
+        (
+            "RuntimeError: Internal: a.cc:1: NCCL operation ncclAllReduce(a) failed: invalid usage",
+            "nccl",
+            "no",
+        ),
+        (
+            "XGBoostError: NCCL failure: invalid argument (run with NCCL_DEBUG=WARN for details)",
+            "nccl",
+            "no",
+        ),
+        ("RuntimeError: NCCL operation ncclGroupEnd() failed: timeout", "collective_timeout", "no"),
+        (
+            "Aborted: /job:w/task:1 unexpectedly tried to connect with a different incarnation.",
+            "lost_peer",
+            "yes",
+        ),
+        ("Internal: Barrier failed because a task is in error. Barrier Id: 7", "lost_peer", "yes"),
+        (
+            "RuntimeError: connect() timed out. Original timeout was 60000 ms.",
+            "rendezvous",
+            "yes",
+        ),
+        ("RuntimeError: File out/last.pt cannot be opened.", "disk_full", "no"),
+        ("OSError: Can't load tokenizer for 'org/name'. If you were trying", "missing_file", "no"),
+        ("OSError: Can't load the configuration of 'x'. If you were", "missing_file", "no"),
+        ("wandb: ERROR Error: permission denied (<Response [403]>)", "access", "no"),
+        ("CommError: Permission denied, ask the project owner to grant you", "access", "no"),
+        ("F0912 23:44:52.55 140 io.cc:77] Check failed: a == b (7 vs. 9)", "abort", "no"),
+        ("2026-01-08 12:48:28.425710: F tensorflow/core/x.cc:47] a was null", "abort", "no"),
+        ("thread 'main' panicked at src/train.rs:42:10:", "abort", "no"),
+        ("ERROR: LoadError: BoundsError: attempt to access index [7]", "exception", "no"),
         ("s.h:3 WARN Socket creation failed : Address family not supported", "interface", "no"),
         (
             "AssertionError: First dimension should be divisible by tensor parallel size",
@@ -181,3 +212,29 @@ def test_some_ranks_that_waited_in_one_large_collective_may_wait_no_more(
     lines = [WAIT.format(*each) for each in waits]
     cause = diagnose_failure("All distributed processes registered.", *lines)
     assert cause.retry == retry
+
+
+@pytest.mark.parametrize(
+    ("ranks", "missing"),
+    [
+        ((1, 2, 3, 4), 0),
+        ((5, 0, 3, 1, 4), 2),
+        ((0, 1, 2, 3), None),
+        ((0, 1, 3), None),  # too few: the log may be an excerpt
+        ((0, 1, 4, 5), None),
+    ],
+)
+def test_the_one_rank_between_those_that_waited_stayed_away(
+    ranks: tuple[int, ...], missing: int | None
+) -> None:
+    lines = [WAIT.format(rank, 4, "BROADCAST", 112) for rank in ranks]
+    cause = diagnose_failure("loading", *lines)
+    assert (cause.kind, cause.bad_rank) == ("collective_timeout", missing)
+
+
+def test_the_coordinator_of_jax_names_the_process_that_it_lost() -> None:
+    cause = diagnose_failure(
+        "E coordination_service.cc:1170] UNAVAILABLE: Task /job:jax_worker/replica:0/task:5 "
+        "heartbeat timeout. This indicates that the remote task has failed."
+    )
+    assert (cause.kind, cause.rank, cause.retry) == ("lost_peer", 5, "yes")
