@@ -238,3 +238,62 @@ def test_the_coordinator_of_jax_names_the_process_that_it_lost() -> None:
         "heartbeat timeout. This indicates that the remote task has failed."
     )
     assert (cause.kind, cause.rank, cause.retry) == ("lost_peer", 5, "yes")
+
+
+@pytest.mark.parametrize(
+    ("line", "kind", "retry", "node"),
+    [
+        ("failed on node n2: Job prolog failed", "launcher", "other_nodes", "n2"),
+        ("failed on node n2: Slurmd could not fork job", "launcher", "other_nodes", "n2"),
+        ("failed on node n2: Socket timed out on send/recv operation", "launcher", "yes", "n2"),
+        ("failed on node n2: Invalid job credential", "launcher", "yes", "n2"),
+    ],
+)
+def test_a_step_that_a_node_did_not_start_names_the_node(
+    line: str, kind: str, retry: str, node: str
+) -> None:
+    cause = diagnose_failure(f"srun: error: Task launch for StepId=96.0 {line}")
+    assert (cause.kind, cause.retry, cause.node) == (kind, retry, node)
+
+
+@pytest.mark.parametrize(
+    ("line", "kind", "retry"),
+    [
+        ("sbatch: error: Batch job submission failed: {0}", "launcher", "yes"),
+        ("srun: error: Unable to create step for job 5: {0}", "launcher", "yes"),
+    ],
+)
+@pytest.mark.parametrize(
+    "error",
+    [
+        "Unable to contact slurm controller (connect failure)",
+        "Controller is in standby mode, try a different controller",
+        "Zero Bytes were transmitted or received",
+        "Message receive failure",
+    ],
+)
+def test_a_controller_that_does_not_answer_may_answer_later(
+    line: str, kind: str, retry: str, error: str
+) -> None:
+    cause = diagnose_failure(line.format(error))
+    assert (cause.kind, cause.retry) == (kind, retry)
+
+
+@pytest.mark.parametrize(
+    ("line", "kind", "retry"),
+    [
+        ("srun: error: Prolog hung on node n1", "launcher", "other_nodes"),
+        ("slurmstepd: error: Failed to invoke task plugins: error", "launcher", "other_nodes"),
+        ("srun: error: Couldn't find the specified plugin name for mpi/pmix", "launcher", "no"),
+        ("srun: error: aborting, io error with slurmstepd on node 3", "node_failure", "yes"),
+        ("salloc: Job 7 has exceeded its time limit and was revoked.", "time_limit", "no"),
+        ("srun: Job allocation 77 has been revoked.", "cancelled", "yes"),
+        ("OSError: [Errno 37] No locks available: '/data/a.lock'", "file_system", "yes"),
+        ("OSError: [Errno 127] Key has expired: '/data/a'", "permission", "no"),
+        ("OSError: [Errno 99] Cannot assign requested address", "interface", "no"),
+        ("TimeoutError: [Errno 110] Connection timed out", "connection_refused", "yes"),
+    ],
+)
+def test_what_slurm_and_linux_report_of_a_node(line: str, kind: str, retry: str) -> None:
+    cause = diagnose_failure(line)
+    assert (cause.kind, cause.retry) == (kind, retry)
