@@ -12,7 +12,7 @@ from jobgen.diagnose.frame_rules import classify_frames
 from jobgen.diagnose.log_lines import LogLine, ProcessLog
 from jobgen.diagnose.origins import Origin, merge, read_inside
 from jobgen.diagnose.tracebacks import Traceback, find_tracebacks
-from jobgen.follow.launcher_noise import drop_noise
+from jobgen.follow.launcher_noise import LAUNCHED, drop_noise
 from jobgen.named_tuple import NamedTuple
 
 MOST_LINES = 12
@@ -35,7 +35,7 @@ _TIMED = re.compile(r"[DIWEF]\d{4} \d\d:\d\d:\d\d|frame #\d|\s*$|.*NCCL (?:INFO|
 
 
 _LAUNCHER_END = re.compile(
-    r"(?:\w+\.)*(?:ChildFailedError\b|CalledProcessError: Command '\[|ProcessExitedException\b"
+    rf"(?:\w+\.)*(?:ChildFailedError\b|{LAUNCHED}|ProcessExitedException\b"
     r"|Exception: process \d+ terminated)"
 )
 """Of a launcher: it only repeats that a process failed."""

@@ -60,8 +60,11 @@ UNCAUGHT = Rule(
 """Of a traceback that no row fits."""
 BARE = Rule(
     "exception", Level.SYMPTOM, "rank", (),
-    re.compile(r"\s?(?:(?:ERROR|Error|FATAL): (?:LoadError: )?)?"
-               r"(?:[a-z_]\w*\.)*[A-Z]\w*(?:Error|Exception): \S"), "", "", "CPython, Julia",
+    re.compile(
+        r"\s?(?:(?:ERROR|Error|FATAL): (?:LoadError: )?)?"
+        r"(?:[a-z_]\w*\.)*(?:[A-Z]\w*(?:Error|Exception)|Exception): \S"
+    ),
+    "", "", "CPython, Julia",
 )  # fmt: skip
 """Of an exception whose traceback is not in the log, and that no row fits."""
 

@@ -96,7 +96,8 @@ def _split_file(path: str, pieces: Sequence[LogText], origin: Origin) -> list[Pr
     for order, (text, number) in enumerate(lines):
         written, rest = split_prefix(bare[order], prefixes)
         who = merge(origin, written)
-        if (time := read_time(text if starts[order] else rest)) is not None:
+        time = read_time(rest)
+        if (time := read_time(text) if time is None else time) is not None:
             times[who] = time
         line = LogLine(_shorten(rest), number, order, times.get(who))
         streams.setdefault(who, []).append(line)

@@ -74,6 +74,8 @@ class _Prefix(NamedTuple):
 
 
 _PREFIXES = (
+    # a logger's, before the rank that torch writes
+    _Prefix(re.compile(r"\d{4}-\d\d-\d\d .{0,80}?(?=\[rank\d{1,6}\]: )"), always=True),
     _Prefix(re.compile(r"\[pod/(?P<node>[\w.-]+)/[\w.-]+\] "), always=True),
     _Prefix(
         # torch writes a space behind it, and torchrun none: code is indented by an even number

@@ -21,8 +21,8 @@ from jobgen.wording import name_ranks
 
 _MOST = 4
 """Ranks that are named at most: a rule that accuses more accuses none."""
-_MANY = 4
-"""Ranks that report a timeout from which on the one between them that does not stayed away."""
+_SEVERAL = 3
+"""Ranks that report a timeout, of which more show that the one between them stayed away."""
 _WATCHDOG = re.compile(
     r"\[?[Rr]ank[ :]*(?P<rank>\d+)\]?.*?WorkNCCL\(SeqNum=(?P<seq>\d+), OpType=(?P<op>\w+)"
 )
@@ -204,10 +204,11 @@ def _find_quiet(
 def _find_gap(sequence: Mapping[int, int]) -> list[int]:
     """The one rank that is missing below the highest of many that timed out in one collective,
     where no line says how many ranks there are."""
-    if len(sequence) < _MANY or len(set(sequence.values())) > 1:
+    if len(sequence) < _SEVERAL or len(set(sequence.values())) > 1:
         return []
     gap = sorted(set(range(max(sequence))) - set(sequence))
-    return gap if len(gap) == 1 else []
+    sure = len(sequence) > _SEVERAL or gap == [0]  # rank 0 has work that the others do not have
+    return gap if len(gap) == 1 and sure else []
 
 
 def _find_behind(known: Collectives) -> list[int]:

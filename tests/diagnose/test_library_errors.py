@@ -62,6 +62,13 @@ from tests.diagnose.logs import diagnose, diagnose_failure
         ("CommError: Permission denied, ask the project owner to grant you", "access", "no"),
         ("F0912 23:44:52.55 140 io.cc:77] Check failed: a == b (7 vs. 9)", "abort", "no"),
         ("2026-01-08 12:48:28.425710: F tensorflow/core/x.cc:47] a was null", "abort", "no"),
+        ("Exception: exit 1 (read)", "exception", "no"),
+        (
+            "CalledProcessError: Command '['/bin/gcc', 'a.c']' returned non-zero exit status 1.",
+            "shared_library",
+            "no",
+        ),
+        ("An MPI communication peer process has unexpectedly disconnected.", "lost_peer", "yes"),
         ("thread 'main' panicked at src/train.rs:42:10:", "abort", "no"),
         ("ERROR: LoadError: BoundsError: attempt to access index [7]", "exception", "no"),
         ("s.h:3 WARN Socket creation failed : Address family not supported", "interface", "no"),
@@ -219,6 +226,7 @@ def test_some_ranks_that_waited_in_one_large_collective_may_wait_no_more(
     [
         ((1, 2, 3, 4), 0),
         ((5, 0, 3, 1, 4), 2),
+        ((1, 2, 3), 0),
         ((0, 1, 2, 3), None),
         ((0, 1, 3), None),  # too few: the log may be an excerpt
         ((0, 1, 4, 5), None),
@@ -297,3 +305,22 @@ def test_a_controller_that_does_not_answer_may_answer_later(
 def test_what_slurm_and_linux_report_of_a_node(line: str, kind: str, retry: str) -> None:
     cause = diagnose_failure(line)
     assert (cause.kind, cause.retry) == (kind, retry)
+
+
+@pytest.mark.parametrize(
+    ("command", "kind"),
+    [
+        ("/usr/bin/gcc", "shared_library"),
+        ("tar", "exception"),
+        ("/opt/bin/python3.11", "exit_code"),
+    ],
+)
+def test_a_command_that_failed_is_the_program_or_its_own(command: str, kind: str) -> None:
+    cause = diagnose_failure(
+        "Traceback (most recent call last):",
+        '  File "/home/user/train.py", line 3, in <module>',
+        "    subprocess.check_call(command)",
+        f"subprocess.CalledProcessError: Command '['{command}', 'a']' returned non-zero exit "
+        "status 1.",
+    )
+    assert cause.kind == kind

@@ -50,6 +50,7 @@ def test_what_stands_before_each_line_of_a_traceback_is_no_part_of_it(prefix: st
         ("[3]<stderr>:", 3),
         ("(Worker rank=3 pid=81) ", 3),
         ("> [rank3]: ", 3),
+        ("2026-01-02 10:00:00,123 - trainer - INFO - [rank3]: ", 3),
     ],
 )
 def test_launchers_name_the_rank_before_each_line(prefix: str, rank: int) -> None:
