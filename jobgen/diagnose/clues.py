@@ -43,6 +43,7 @@ _RELAYED = re.compile(r"-- Process (\d+) terminated with the following error")
 """torch.multiprocessing.spawn's."""
 _GROUP = re.compile(r"(?:Base)?ExceptionGroup: .*\(\d+ sub-exceptions?\)$")
 """It only counts the exceptions whose tracebacks follow."""
+_NCCL, _LAST_ERROR = "nccl", "Last error:"
 _TERMINATE, _WHAT = "terminate called after throwing", re.compile(r"\s*what\(\): ")
 
 
@@ -212,6 +213,8 @@ def _classify_chain(tracebacks: Sequence[Traceback], at: int) -> Rule | None:
 
 def classify_message(message: Sequence[str]) -> Rule | None:
     """The strongest rule that fits a line of an exception's message."""
+    if (stated := _find_last_error(message)) is not None:
+        return stated
     rules = [rule for rule in map(match_line, message) if rule is not None]
     if not rules and len(message) > 1:
         # a message that was wrapped
@@ -242,9 +245,19 @@ def _read_lines(
 
 
 def _is_explained(texts: Sequence[Numbered], at: int) -> bool:
-    """Whether C++ reports an exception in this line, and what it was in the next."""
+    """Whether C++ reports an exception in this line, and what it was in the next; or NCCL."""
     after = texts[at + 1] if at + 1 < len(texts) else ""
-    return texts[at].startswith(_TERMINATE) and bool(_WHAT.match(after) and match_line(after))
+    if texts[at].startswith(_TERMINATE):
+        return bool(_WHAT.match(after) and match_line(after))
+    return _NCCL in texts[at].lower() and _find_last_error(texts[at : at + 4]) is not None
+
+
+def _find_last_error(message: Sequence[str]) -> Rule | None:
+    """What NCCL says of an error, below its name."""
+    for at, line in enumerate(message[:-1]):
+        if line.strip() == _LAST_ERROR:
+            return match_line(message[at + 1])
+    return None
 
 
 def limit(lines: Sequence[str]) -> tuple[str, ...]:

@@ -61,10 +61,12 @@ UNCAUGHT = Rule(
 BARE = Rule(
     "exception", Level.SYMPTOM, "rank", (),
     re.compile(
-        r"\s?(?:(?:ERROR|Error|FATAL): (?:LoadError: )?)?"
-        r"(?:[a-z_]\w*\.)*(?:[A-Z]\w*(?:Error|Exception)|Exception): \S"
+        r"\s?(?:(?:ERROR|Error|FATAL): (?:LoadError: )?|Exception in thread \"[^\"]*\" )?"
+        r"(?:(?:[a-z_]\w*\.)*(?:[A-Z]\w*(?:Error|Exception)|Exception): \S"
+        r"|(?:[a-z_]\w*\.)+[A-Z]\w*(?:Error|Exception)$"
+        r"|(?:[a-z_]\w*\.)*_?(?:exceptions?|errors?)\.[A-Z]\w*(?:: \S|$))"
     ),
-    "", "", "CPython, Julia",
+    "", "", "CPython, Julia, Java",
 )  # fmt: skip
 """Of an exception whose traceback is not in the log, and that no row fits."""
 
