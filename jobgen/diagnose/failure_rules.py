@@ -64,7 +64,7 @@ BARE = Rule(
         r"\s?(?:(?:ERROR|Error|FATAL): (?:LoadError: )?|Exception in thread \"[^\"]*\" )?"
         r"(?:(?:[a-z_]\w*\.)*(?:[A-Z]\w*(?:Error|Exception)|Exception): \S"
         r"|(?:[a-z_]\w*\.)+[A-Z]\w*(?:Error|Exception)$"
-        r"|(?:[a-z_]\w*\.)*_?(?:exceptions?|errors?)\.[A-Z]\w*(?:: \S|$))"
+        r"|(?:[a-z_]\w*\.)+_?(?:exceptions?|errors?)\.[A-Z]\w*(?:: [^\s\d.+-]|$))"
     ),
     "", "", "CPython, Julia, Java",
 )  # fmt: skip

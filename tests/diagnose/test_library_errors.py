@@ -64,7 +64,7 @@ from tests.diagnose.logs import diagnose, diagnose_failure
         ("2026-01-08 12:48:28.425710: F tensorflow/core/x.cc:47] a was null", "abort", "no"),
         ("Exception: exit 1 (read)", "exception", "no"),
         ('Exception in thread "main" java.lang.IllegalStateException: x', "exception", "no"),
-        ("google.api_core.exceptions.NotFound: 7", "exception", "no"),
+        ("google.api_core.exceptions.NotFound: none", "exception", "no"),
         ("pkg.errors.GaveUp", "exception", "no"),
         ("HfHubHTTPError: 504 Server Error: Gateway Time-out for url: a", "offline", "yes"),
         ("ProtocolError: ('Connection broken: IncompleteRead(1 bytes)')", "offline", "yes"),
@@ -345,3 +345,8 @@ def test_a_command_that_failed_is_the_program_or_its_own(command: str, kind: str
         "status 1.",
     )
     assert cause.kind == kind
+
+
+@pytest.mark.parametrize("line", ["errors.Top1: 0.31", "val.errors.Top1: 0.31", "net.Conv2d: 9"])
+def test_a_metric_or_a_layer_is_no_exception(line: str) -> None:
+    assert diagnose("step 1 loss 0.5", line) is None
