@@ -12,7 +12,7 @@ from jobgen.diagnose.frame_rules import classify_frames
 from jobgen.diagnose.log_lines import LogLine, ProcessLog
 from jobgen.diagnose.origins import Origin, merge, read_inside
 from jobgen.diagnose.tracebacks import Traceback, find_tracebacks
-from jobgen.follow.launcher_noise import drop_noise
+from jobgen.follow.launcher_noise import LAUNCHED, drop_noise
 from jobgen.named_tuple import NamedTuple
 
 MOST_LINES = 12
@@ -35,12 +35,15 @@ _TIMED = re.compile(r"[DIWEF]\d{4} \d\d:\d\d:\d\d|frame #\d|\s*$|.*NCCL (?:INFO|
 
 
 _LAUNCHER_END = re.compile(
-    r"(?:\w+\.)*(?:ChildFailedError\b|CalledProcessError: Command '\[|ProcessExitedException\b"
+    rf"(?:\w+\.)*(?:ChildFailedError\b|{LAUNCHED}|ProcessExitedException\b"
     r"|Exception: process \d+ terminated)"
 )
 """Of a launcher: it only repeats that a process failed."""
 _RELAYED = re.compile(r"-- Process (\d+) terminated with the following error")
 """torch.multiprocessing.spawn's."""
+_GROUP = re.compile(r"(?:Base)?ExceptionGroup: .*\(\d+ sub-exceptions?\)$")
+"""It only counts the exceptions whose tracebacks follow."""
+_NCCL, _LAST_ERROR = "nccl", "Last error:"
 _TERMINATE, _WHAT = "terminate called after throwing", re.compile(r"\s*what\(\): ")
 
 
@@ -136,7 +139,10 @@ def _read_tracebacks(
     for at, this in enumerate(tracebacks):
         if this.ignored or _LAUNCHER_END.match(this.text):
             continue
-        if _is_relayed(texts, this) and any(each.message for each in tracebacks[at + 1 :]):
+        counts = _is_relayed(texts, this) or _GROUP.match(this.text)
+        if counts and any(each.message for each in tracebacks[at + 1 :]):
+            continue
+        if _is_told_by_next(tracebacks, at) or _is_repeated(tracebacks, at):
             continue
         before = tracebacks[at - 1] if this.chained else None
         rule = _classify(tracebacks, at)
@@ -154,6 +160,20 @@ def _read_tracebacks(
             rule, cut_line(this.text), limit(shown), stream.path, where.number, where.order, origin,
             after[this.end - 1], stream.known, raised=True, unsure=unsure, time=where.time,
         )  # fmt: skip
+
+
+def _is_told_by_next(tracebacks: Sequence[Traceback], at: int) -> bool:
+    """Whether no rule fits an exception, and one fits the exception that was raised from it."""
+    following = tracebacks[at + 1] if at + 1 < len(tracebacks) else None
+    if following is None or not following.chained or _LAUNCHER_END.match(following.text):
+        return False
+    return _classify(tracebacks, at) is UNCAUGHT and _classify(tracebacks, at + 1) is not UNCAUGHT
+
+
+def _is_repeated(tracebacks: Sequence[Traceback], at: int) -> bool:
+    """Whether an exception is that of another process, whose traceback stands above it."""
+    this = tracebacks[at]
+    return this.chained and at > 0 and bool(this.text) and tracebacks[at - 1].text == this.text
 
 
 def _is_relayed(texts: Sequence[Numbered], this: Traceback) -> bool:
@@ -193,6 +213,8 @@ def _classify_chain(tracebacks: Sequence[Traceback], at: int) -> Rule | None:
 
 def classify_message(message: Sequence[str]) -> Rule | None:
     """The strongest rule that fits a line of an exception's message."""
+    if (stated := _find_last_error(message)) is not None:
+        return stated
     rules = [rule for rule in map(match_line, message) if rule is not None]
     if not rules and len(message) > 1:
         # a message that was wrapped
@@ -223,9 +245,19 @@ def _read_lines(
 
 
 def _is_explained(texts: Sequence[Numbered], at: int) -> bool:
-    """Whether C++ reports an exception in this line, and what it was in the next."""
+    """Whether C++ reports an exception in this line, and what it was in the next; or NCCL."""
     after = texts[at + 1] if at + 1 < len(texts) else ""
-    return texts[at].startswith(_TERMINATE) and bool(_WHAT.match(after) and match_line(after))
+    if texts[at].startswith(_TERMINATE):
+        return bool(_WHAT.match(after) and match_line(after))
+    return _NCCL in texts[at].lower() and _find_last_error(texts[at : at + 4]) is not None
+
+
+def _find_last_error(message: Sequence[str]) -> Rule | None:
+    """What NCCL says of an error, below its name."""
+    for at, line in enumerate(message[:-1]):
+        if line.strip() == _LAST_ERROR:
+            return match_line(message[at + 1])
+    return None
 
 
 def limit(lines: Sequence[str]) -> tuple[str, ...]:

@@ -60,7 +60,13 @@ UNCAUGHT = Rule(
 """Of a traceback that no row fits."""
 BARE = Rule(
     "exception", Level.SYMPTOM, "rank", (),
-    re.compile(r"\s?(?:[a-z_]\w*\.)*[A-Z]\w*(?:Error|Exception): \S"), "", "", "CPython",
+    re.compile(
+        r"\s?(?:(?:ERROR|Error|FATAL): (?:LoadError: )?|Exception in thread \"[^\"]*\" )?"
+        r"(?:(?:[a-z_]\w*\.)*(?:[A-Z]\w*(?:Error|Exception)|Exception): \S"
+        r"|(?:[a-z_]\w*\.)+[A-Z]\w*(?:Error|Exception)$"
+        r"|(?:[a-z_]\w*\.)+_?(?:exceptions?|errors?)\.[A-Z]\w*(?:: [^\s\d.+-]|$))"
+    ),
+    "", "", "CPython, Julia, Java",
 )  # fmt: skip
 """Of an exception whose traceback is not in the log, and that no row fits."""
 

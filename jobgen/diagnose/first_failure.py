@@ -151,16 +151,18 @@ def _name_rank(chosen: Suspect, case: Case) -> Suspect:
 
 
 def _find_only_rank(chosen: Suspect, case: Case) -> int | None:
-    """Where lines name a GPU of a node, or one traceback names nothing: the one rank that reports
-    the same cause itself."""
+    """Where lines name a GPU of a node, or an error names nothing: the one rank that reports the
+    same cause itself; of an error without a traceback, in the same words."""
     if chosen.seen is None:
         return None
     kind = chosen.seen.rule.cause
     alike = [s for s in case.suspects if s.rank is None and s.seen and s.seen.rule.cause == kind]
-    only = chosen.seen.raised and not chosen.node and len(alike) == 1
-    if not chosen.seen.origin.local and not only:
+    alone = not chosen.node and len(alike) == 1
+    if not chosen.seen.origin.local and not alone:
         return None
     own = [s for s in case.suspects if s.rank is not None and s.seen is not None and not s.victim]
+    if not chosen.seen.origin.local and not chosen.seen.raised:
+        own = [each for each in own if each.seen and chosen.seen.text in each.seen.text]
     ranks = {each.rank for each in own if each.seen and each.seen.rule.cause == kind}
     return ranks.pop() if len(ranks) == 1 else None
 

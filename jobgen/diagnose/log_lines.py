@@ -17,6 +17,7 @@ from jobgen.diagnose.origins import (
     read_file_origins,
     split_prefix,
 )
+from jobgen.diagnose.traceback_forms import restore_tracebacks
 from jobgen.follow.sanitize import clean
 from jobgen.follow.timestamps import count_days
 from jobgen.named_tuple import NamedTuple
@@ -87,17 +88,36 @@ def _split_file(path: str, pieces: Sequence[LogText], origin: Origin) -> list[Pr
     lines = [line for piece in pieces for line in _read_piece(piece)]
     if len(lines) > _MOST_DOUBLED and not any(text.strip() for text, _ in lines[1::2]):
         lines = lines[::2]  # some collectors of logs write an empty line behind each
-    prefixes = choose_prefixes([text for text, _ in lines], known=origin.rank is not None)
+    starts = _count_stamps([text for text, _ in lines])
+    bare = [text[start:] for (text, _), start in zip(lines, starts, strict=True)]
+    prefixes = choose_prefixes(bare, known=origin.rank is not None)
     streams: dict[Origin, list[LogLine]] = {}
     times: dict[Origin, float] = {}
     for order, (text, number) in enumerate(lines):
-        written, rest = split_prefix(text, prefixes)
+        written, rest = split_prefix(bare[order], prefixes)
         who = merge(origin, written)
-        if (time := read_time(rest)) is not None:
+        time = read_time(rest)
+        if (time := read_time(text) if time is None else time) is not None:
             times[who] = time
         line = LogLine(_shorten(rest), number, order, times.get(who))
         streams.setdefault(who, []).append(line)
     return [ProcessLog(path, who, tuple(_strip(rows))) for who, rows in streams.items()]
+
+
+_STAMP = re.compile(
+    r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)(?:: ?|\s|$)"
+)
+"""A time with its zone, as containers' runtimes write it before each line of a program."""
+_STAMPED = 0.9
+"""The share of a file's lines from which on those times are a collector's."""
+
+
+def _count_stamps(texts: Sequence[str]) -> list[int]:
+    """The length of the time that a collector of logs wrote before each line; else 0."""
+    filled = [text for text in texts if text.strip()]
+    starts = [match.end() if (match := _STAMP.match(text)) else 0 for text in texts]
+    stamped = sum(start > 0 for start in starts)
+    return starts if stamped > _STAMPED * len(filled) else [0] * len(texts)
 
 
 def _shorten(text: str) -> str:
@@ -105,8 +125,8 @@ def _shorten(text: str) -> str:
 
 
 def _strip(lines: Sequence[LogLine]) -> Iterator[LogLine]:
-    texts = strip_loggers(line.text for line in lines)
-    return (line._replace(text=text) for line, text in zip(lines, texts, strict=True))
+    restored = restore_tracebacks(strip_loggers(line.text for line in lines))
+    return (lines[row.place]._replace(text=row.text) for row in restored)
 
 
 def _read_piece(piece: LogText) -> list[tuple[str, int]]:

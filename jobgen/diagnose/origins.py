@@ -74,6 +74,8 @@ class _Prefix(NamedTuple):
 
 
 _PREFIXES = (
+    # a logger's, before the rank that torch writes
+    _Prefix(re.compile(r"\d{4}-\d\d-\d\d .{0,80}?(?=\[rank\d{1,6}\]: )"), always=True),
     _Prefix(re.compile(r"\[pod/(?P<node>[\w.-]+)/[\w.-]+\] "), always=True),
     _Prefix(
         # torch writes a space behind it, and torchrun none: code is indented by an even number
@@ -159,7 +161,13 @@ _INSIDE: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Origin]], ...] =
         re.compile(r"^\[.{0,80}[\[ ,]rank=(\d{1,6})\] "),
         lambda match: Origin(int(match[1])),
     ),
-    (re.compile(r"Node failure on ([\w.-]+)"), lambda match: Origin(None, match[1])),
+    (
+        re.compile(
+            r"(?:Node failure on|Prolog (?:failed|hung) on node"
+            r"|[Tt]ask launch for \S+ failed on node) ([\w.-]+)"
+        ),
+        lambda match: Origin(None, match[1]),
+    ),
     (
         re.compile(rf"^\[?([A-Za-z][\w.-]{{0,63}}):\d+:\d+ \[(\d{{1,3}})\] {_PLACE}NCCL"),
         lambda match: Origin(int(match[2]), match[1], local=True),

@@ -103,7 +103,7 @@ def _is_ignored(lines: Sequence[str], begin: int, *, headed: bool) -> bool:
 
 
 def _is_chained(lines: Sequence[str], end: int, begin: int) -> bool:
-    between = [line for line in lines[end:begin] if line.strip()]
+    between = [line for line in lines[end:begin] if line.strip(' "')]
     original = lines[begin].startswith("Original ") and not between
     return original or (len(between) == 1 and between[0].startswith(_CHAIN))
 
@@ -136,6 +136,11 @@ def read_message(lines: Sequence[str], at: int) -> Iterator[str]:
         return
     yield lines[at]
     for line in lines[at + 1 : at + LONGEST_MESSAGE]:
-        if not line.strip() or _BEGIN.match(line) or _NEXT.match(line) or line.startswith(_CHAIN):
+        if (
+            not line.strip(' "')
+            or _BEGIN.match(line)
+            or _NEXT.match(line)
+            or line.startswith(_CHAIN)
+        ):
             return
         yield line

@@ -6,7 +6,7 @@ Known by sequence numbers of collectives, by who reports nothing, and by who end
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from jobgen.diagnose.clues import Clue
 from jobgen.diagnose.evidence import Evidence
@@ -21,6 +21,8 @@ from jobgen.wording import name_ranks
 
 _MOST = 4
 """Ranks that are named at most: a rule that accuses more accuses none."""
+_SEVERAL = 3
+"""Ranks that report a timeout, of which more show that the one between them stayed away."""
 _WATCHDOG = re.compile(
     r"\[?[Rr]ank[ :]*(?P<rank>\d+)\]?.*?WorkNCCL\(SeqNum=(?P<seq>\d+), OpType=(?P<op>\w+)"
 )
@@ -31,8 +33,9 @@ _ENQUEUED = re.compile(
 _NAMED = re.compile(
     r"[Rr]anks? (?P<ranks>\d+(?:, ?\d+)*) failed to pass monitoredBarrier"
     r"|\[missing ranks: (?P<missing>\d+(?:, ?\d+)*)\]"
+    r"|/task:(?P<silent>\d+) heartbeat timeout\."
 )
-"""Ranks that a barrier of PyTorch, or Horovod, misses."""
+"""Ranks that a barrier of PyTorch, Horovod, or the coordinator of JAX misses."""
 _WORLD = re.compile(
     r"\bnranks (\d+)\b|\brank \d+ of (\d+)\b|\bworld[_ ]size[=: ]+(\d+)"
     r"|nnodes=1\b.*nproc_per_node=(\d+)"
@@ -82,7 +85,8 @@ def add_missing(
         for each in suspects
     )
     missing, says = _find_missing(evidence, streams, suspects, seen)
-    if cause.kind == CauseKind.LOST_PEER and not hung:
+    named = cause.rank is None and missing and missing == _find_named(streams)
+    if cause.kind == CauseKind.LOST_PEER and not hung and not named:
         left = _find_left(evidence, streams, suspects, seen)
         if left is not None:
             return _add_last(_describe_early(cause, left, ""), streams)
@@ -162,6 +166,8 @@ def _find_missing(
     silent = sorted(set(range(world)) - reported)
     if len(reported) > 1 and 0 < len(silent) <= _MOST:
         return silent, _say(silent, known)
+    if not world and (gap := _find_gap(known.sequence)):
+        return gap, _say(gap, known)
     if behind := _find_behind(known):
         return behind, _say(behind, known)
     quiet = [] if reported else _find_quiet(evidence, streams, suspects, seen, world)
@@ -172,7 +178,7 @@ def _find_named(streams: Sequence[ProcessLog]) -> list[int] | None:
     """The ranks that a monitored barrier, or Horovod, names."""
     lines = (line.text for stream in streams for line in stream.lines)
     match = next((m for m in map(_NAMED.search, lines) if m), None)
-    ranks = match and (match["ranks"] or match["missing"])
+    ranks = match and (match["ranks"] or match["missing"] or match["silent"])
     return [int(number) for number in ranks.split(",")] if ranks else None
 
 
@@ -193,6 +199,16 @@ def _find_quiet(
     written = {s.rank for s in streams if s.rank is not None}
     ranks = written if evidence.ends or not world else set(range(world))
     return sorted(rank for rank in ranks - accused if rank is not None) if accused else []
+
+
+def _find_gap(sequence: Mapping[int, int]) -> list[int]:
+    """The one rank that is missing below the highest of many that timed out in one collective,
+    where no line says how many ranks there are."""
+    if len(sequence) < _SEVERAL or len(set(sequence.values())) > 1:
+        return []
+    gap = sorted(set(range(max(sequence))) - set(sequence))
+    sure = len(sequence) > _SEVERAL or gap == [0]  # rank 0 has work that the others do not have
+    return gap if len(gap) == 1 and sure else []
 
 
 def _find_behind(known: Collectives) -> list[int]:

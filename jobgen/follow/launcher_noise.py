@@ -49,10 +49,15 @@ _LINES = (
 )
 _NOISE = re.compile("|".join(f"(?:{_PREFIX}{line})" for line in _LINES))
 _TRACEBACK = re.compile(rf"(?P<prefix>{_PREFIX})Traceback \(most recent call last\):")
+LAUNCHED = (
+    r"CalledProcessError: Command '\['?(?:\S*/)?"
+    r"(?:python[\d.]*|\w*run|deepspeed|accelerate|\w*sh)\b"
+)
+"""A program that a launcher started; any other command is one of the program."""
 _OWN_END = re.compile(
     rf"{_PREFIX}(?:torch\.distributed\.elastic\.(?:multiprocessing\.errors\.ChildFailedError"
     r"|multiprocessing\.api\.SignalException|rendezvous\.api\.RendezvousClosedError)"
-    r"|subprocess\.CalledProcessError: Command '\[)"
+    rf"|subprocess\.{LAUNCHED})"
 )
 """Exceptions of a launcher that only repeat that a rank has failed."""
 _ORPHAN = re.compile(

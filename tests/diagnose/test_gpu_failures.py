@@ -235,3 +235,25 @@ def test_what_concerns_the_whole_job_blames_no_rank() -> None:
         "ss1.ss_family == ss2.ss_family. 2 vs 10"
     )
     assert (cause.kind, cause.rank) == ("interface", None)
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "retry"),
+    [
+        ("CUDA error: hardware stack error", "gpu_fault", "other_nodes"),
+        ("CUDA error: MPS server failed", "gpu_fault", "other_nodes"),
+        ("CUDA error: MPS server maximum client count reached", "gpu_occupied", "other_nodes"),
+        ("CUDA error: device is unavailable", "gpu_occupied", "other_nodes"),
+        ("CUDA error: CUDA driver is a stub library", "cuda_version", "no"),
+        ("CUDA error: PTX JIT compiler library not found", "cuda_version", "no"),
+        ("CUDA error: invalid device function", "gpu_architecture", "no"),
+        ("CUDA error: CUBLAS_STATUS_ARCH_MISMATCH", "gpu_architecture", "no"),
+        ("cuDNN error: CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH", "shared_library", "no"),
+        ("CUDA error: invalid resource handle", "cuda", "no"),
+    ],
+)
+def test_the_errors_of_cuda_and_its_libraries_have_their_causes(
+    error: str, kind: str, retry: str
+) -> None:
+    cause = diagnose_failure(f"RuntimeError: {error}")
+    assert (cause.kind, cause.retry) == (kind, retry)

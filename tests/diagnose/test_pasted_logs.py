@@ -50,11 +50,25 @@ def test_what_stands_before_each_line_of_a_traceback_is_no_part_of_it(prefix: st
         ("[3]<stderr>:", 3),
         ("(Worker rank=3 pid=81) ", 3),
         ("> [rank3]: ", 3),
+        ("2026-01-02 10:00:00,123 - trainer - INFO - [rank3]: ", 3),
     ],
 )
 def test_launchers_name_the_rank_before_each_line(prefix: str, rank: int) -> None:
     cause = diagnose_failure("[1,0]<stdout>: step 1", *(f"{prefix}{line}" for line in TRACE))
     assert (cause.text, cause.rank) == ("KeyError: 'label'", rank)
+
+
+def test_the_time_of_a_collector_may_stand_before_the_rank() -> None:
+    lines = [f"2026-01-02T10:00:0{at}.1Z: [1,3]<stderr>: {line}" for at, line in enumerate(TRACE)]
+    cause = diagnose_failure("2026-01-02T10:00:00.1Z: [1,0]<stdout>: step 1", *lines)
+    assert (cause.text, cause.rank) == ("KeyError: 'label'", 3)
+    assert any("loss = step(batch)" in line for line in cause.lines)
+
+
+def test_an_error_that_one_rank_logs_again_is_that_of_the_rank() -> None:
+    error = "HfHubHTTPError: 429 Client Error: Too Many Requests for url: https://huggingface.co/a"
+    cause = diagnose_failure(error, f"[10:00:00] CRITICAL [util:158, rank=6] Uncaught {error}")
+    assert (cause.kind, cause.rank) == ("rate_limit", 6)
 
 
 def test_a_traceback_without_its_indentation_is_one() -> None:
