@@ -124,7 +124,8 @@ def refresh(records: Sequence[RunRecord], context: RunContext) -> tuple[RunRecor
 
 
 def _forget_lost(record: RunRecord, look: _Look, context: RunContext) -> RunRecord:
-    """The run without the arrays of its sweep that the scheduler took and lost."""
+    """The run without arrays of its sweep, or entries of its race, that the scheduler took and
+    lost."""
     if not look.answered or not look.read(record):
         return record
     marks = look.marks[record.directory]

@@ -210,6 +210,41 @@ def test_all_entries_of_a_race_that_a_crash_lost_are_submitted_again(
     trial.judge()
 
 
+def test_entries_of_a_race_that_a_crash_lost_are_submitted_again(
+    course: Cluster, tmp_path: Path
+) -> None:
+    trial = Trial(course, tmp_path / "job", "partly", begin="now+1hour")
+    with stopped_after_first(trial):
+        saved = course.save_jobs()
+    run = trial.find()
+    until(lambda: run.show() and len(trial.list_live()) == 3, run.story)
+    course.lose_jobs(saved)
+    (first,) = trial.list_live()
+    until(lambda: {e["slurm_id"] for e in run.show()["race"]} == set(trial.list_live()), run.story)
+    assert len(trial.list_live()) == 3
+    assert run.show()["race"][0]["slurm_id"] == first
+    assert course.client.jobgen("cancel", run.id).returncode == 0
+    assert not trial.list_live()
+
+
+@contextmanager
+def stopped_after_first(trial: Trial) -> Iterator[None]:
+    """A submit whose client dies when the first entry of the race is accepted, and no other."""
+    trial.cluster.freeze()
+    client = trial.start_client()
+    until(lambda: trial.has("submit/attempt.1"), "sbatch")
+    assert trial.directory
+    lock = trial.directory / "submit" / "arrays.lock"
+    lock.symlink_to("elsewhere 1")
+    trial.cluster.thaw()
+    until(lambda: trial.has("submit/jobid"), "the first job")
+    client.send_signal(signal.SIGKILL)
+    client.communicate(timeout=HANG)
+    yield
+    assert len(trial.list_live()) == 1
+    lock.unlink()
+
+
 def test_the_shape_that_starts_first_is_that_of_the_run(course: Cluster, tmp_path: Path) -> None:
     blocker = course.sbatch("#!/bin/sh\nsleep 600\n", "-w", "n2", "--exclusive")
     until(lambda: course.job(blocker)["JobState"] == "RUNNING", "the other job")
