@@ -101,7 +101,7 @@ def forget_lost(
     ended = {job.job for job, seen in (past or {}).items() if seen.state.final}
     lost = {number: job for number, job in unlisted.items() if job.job not in ended}
     young = now - State.of(record).accepted < settings.min_job_age
-    failure = "" if young else _describe_loss(record, lost)
+    failure = "" if young else describe_loss(record, lost)
     pairs: Sequence[str] = [f"{number}={job}" for number, job in lost.items()]
     if pairs:
         text = scripts.lose_arrays(record.directory, record.token, failure, pairs)
@@ -109,7 +109,7 @@ def forget_lost(
     return LostArrays(frozenset(lost), failure if pairs else "")
 
 
-def _describe_loss(record: RunRecord, lost: Mapping[str, JobId]) -> str:
+def describe_loss(record: RunRecord, lost: Mapping[str, JobId]) -> str:
     """Why these jobs are missing; of a race, a line for each entry, with those that were refused
     before."""
     if not is_undecided(record):

@@ -65,7 +65,7 @@ def combine_shapes(look: Inputs, plans: Mapping[int, Plan]) -> Plan:
     checks = (
         *(check for check in first.checks if check.status == "ok"),
         *(
-            check._replace(message=_name_entry(look, number, check.message))
+            check._replace(message=_name_entry(look, number, check.message), entry=number or 0)
             for number, check in _find_entries(failing)
         ),
     )

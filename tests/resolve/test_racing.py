@@ -72,6 +72,14 @@ def test_a_problem_of_one_shape_names_its_entry() -> None:
     assert problem.message.startswith("race: partition=b,nodes=500: nodes: 500, but")
 
 
+def test_a_shape_that_does_not_fit_is_named_beside_the_one_that_does() -> None:
+    train = "{model: meta-llama/Llama-3.1-8B, strategy: fsdp2, seq_len: 4096, micro_batch: 1}"
+    made = plan(job(race="[{nodes: 2}, {nodes: 1, gpus_per_node: 1}]", train=train))
+    checks = [check for check in made.checks if check.code == "J251"]
+    assert [(check.status, check.entry) for check in checks] == [("fail", 1)]
+    assert checks[0].message.startswith("race: nodes=1,gpus_per_node=1: does not fit")
+
+
 def test_a_problem_of_all_shapes_is_reported_once_and_names_none() -> None:
     with pytest.raises(Invalid) as refused:
         plan(job(race="[{nodes: 1}, {nodes: 2}]", mem="9999G"))
