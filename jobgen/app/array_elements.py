@@ -15,6 +15,7 @@ from jobgen.scheduler import LIVE
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from jobgen.app.run_filter import RunFilter
     from jobgen.app.world import World
     from jobgen.model.record import RunRecord
 
@@ -110,6 +111,19 @@ def list_named(world: World, record: RunRecord, elements: Sequence[int] = ()) ->
     names = {index: name_element(table[index]) for index in chosen if index < len(table)}
     states = list_element_states(record, chosen)
     return [ElementRow(index, names.get(index, ""), states[index]) for index in chosen]
+
+
+def find_elements(world: World, record: RunRecord, wanted: RunFilter) -> tuple[int, ...] | None:
+    """The elements to which a sweep gave wanted values; none: the whole run has them. None if the
+    run does not have them."""
+    if wanted.has_sets(record):
+        return ()
+    if not record.shape.get("sweep"):
+        return None
+    table = read_table(world.ledger.get_bundle(record.token).get(TABLE, b""))
+    indexes = read_indexes(str(record.shape.get("array", "")).partition("%")[0])
+    elements = tuple(n for n in indexes if n < len(table) and wanted.has_sets(record, table[n]))
+    return elements or None
 
 
 def read_values(world: World, record: RunRecord) -> Mapping[int, str]:

@@ -132,7 +132,8 @@ def list_runs(
     ledger, most = world.ledger, None if every else limit or LISTED
     first = None if wanted.states or wanted.sets else most
     records = ledger.list_runs(cluster=wanted.cluster, limit=first, live_first=limit is None)
-    records = tuple(record for record in records if wanted.has_sets(record))
+    matching = _find_matching(world, records, wanted) if wanted.sets else None
+    records = tuple(r for r in records if matching is None or r.token in matching)
     records = records if wanted.states else records[:most]
     if not cached:
         records = refresh_stale(world, records, fresh=FRESH)
@@ -143,14 +144,34 @@ def list_runs(
         for name, sums in held
         if sums[1] > CROWDED and (wanted.cluster is None or name == wanted.cluster)
     }
+    records = _narrow_runs(records, matching) if matching else records
     return ListedRuns(records, ledger.count_runs() - len(records), crowded=crowded)
+
+
+def _find_matching(
+    world: World, records: Sequence[RunRecord], wanted: RunFilter
+) -> dict[str, tuple[int, ...]]:
+    """Token → elements of a run to which its sweep gave the wanted values; none: the whole run."""
+    from jobgen.app.array_elements import find_elements
+
+    matching = ((record.token, find_elements(world, record, wanted)) for record in records)
+    return {token: elements for token, elements in matching if elements is not None}
+
+
+def _narrow_runs(
+    records: Sequence[RunRecord], matching: Mapping[str, tuple[int, ...]]
+) -> tuple[RunRecord, ...]:
+    from jobgen.app.array_elements import narrow_run
+
+    return tuple(narrow_run(record, matching[record.token]) for record in records)
 
 
 def add_elements(world: World, listed: ListedRuns) -> ListedRuns:
     """The runs with the elements of those that are arrays."""
-    from jobgen.app.array_elements import list_named
+    from jobgen.app.array_elements import list_named, split_ref
 
-    elements = {record.token: list_named(world, record) for record in listed.records}
+    chosen = {record.token: split_ref(record.alias)[1] for record in listed.records}
+    elements = {r.token: list_named(world, r, chosen[r.token]) for r in listed.records}
     return listed._replace(elements=elements)
 
 

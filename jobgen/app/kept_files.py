@@ -27,4 +27,5 @@ def list_kept_files(
     emptied = "sources" in gone and ("outputs" in gone or any(d.get("emptied") for d in pruned))
     left = [name for name in names if _PARTS.get(name) not in gone]
     left = [name for name in left if name != "src" or not emptied]
-    return tuple((name, f"{record.directory}/{name}") for name in left)
+    own = [name.replace("bundle", record.bundle_folder, 1) for name in left]
+    return tuple((name, f"{record.directory}/{name}") for name in own)

@@ -1,11 +1,12 @@
-"""Arrays of a large sweep that the scheduler took and lost in a crash."""
+"""Arrays of a large sweep, and entries of a race, that the scheduler took and lost in a crash."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from jobgen.model.array import read_indexes
+from jobgen.model.race import is_undecided, list_entries
 from jobgen.model.record import JobId, JobState
 from jobgen.model.sweep_arrays import read_arrays
 from jobgen.named_tuple import NamedTuple
@@ -21,10 +22,11 @@ if TYPE_CHECKING:
 
 DEADLINE = 45.0
 GONE = "Slurm no longer lists their array, and none of them started"
+GONE_ENTRY = "Slurm no longer lists it, and it did not start"
 
 
 class LostArrays(NamedTuple):
-    """Arrays of a sweep that are put aside."""
+    """Arrays of a sweep, or entries of a race, that are put aside."""
 
     numbers: frozenset[str]
     failure: str = ""
@@ -33,11 +35,14 @@ class LostArrays(NamedTuple):
 
 def find_unlisted(record: RunRecord, queue: RunAnswers, marks: Markers) -> Mapping[str, JobId]:
     """Number → job of the arrays that the queue does not know, of which no element has begun or
-    was cancelled; none of a run that is cancelled."""
+    was cancelled; and of the later entries of a race that none has won. None of a run that is
+    cancelled."""
     arrays = read_arrays(record.shape)
-    if not arrays or marks.cancel or State.of(record).cancel:
+    if marks.cancel or State.of(record).cancel:
         return {}
     listed = {job.job for job in queue.of(record)}
+    if is_undecided(record) and marks.claim is None:
+        return _find_unlisted_entries(record, listed)
     begun = {int(task) for task in marks.newest if task.isdigit()}
     begun |= {
         index
@@ -54,6 +59,19 @@ def find_unlisted(record: RunRecord, queue: RunAnswers, marks: Markers) -> Mappi
         number: job
         for number, job in known.items()
         if job.job not in listed and begun.isdisjoint(arrays[int(number)].list_elements())
+    }
+
+
+def _find_unlisted_entries(record: RunRecord, listed: Container[int]) -> Mapping[str, JobId]:
+    """Number → job of entries that the queue does not know while it lists the job of the run: if
+    all are lost, all are submitted again."""
+    if record.job is None or record.job.job not in listed:
+        return {}
+    entries = enumerate(list_entries(record))
+    return {
+        str(number): entry.job
+        for number, entry in entries
+        if number and entry.job is not None and entry.job.job not in listed
     }
 
 
@@ -83,9 +101,19 @@ def forget_lost(
     ended = {job.job for job, seen in (past or {}).items() if seen.state.final}
     lost = {number: job for number, job in unlisted.items() if job.job not in ended}
     young = now - State.of(record).accepted < settings.min_job_age
-    failure = "" if young else GONE
+    failure = "" if young else describe_loss(record, lost)
     pairs: Sequence[str] = [f"{number}={job}" for number, job in lost.items()]
     if pairs:
         text = scripts.lose_arrays(record.directory, record.token, failure, pairs)
         context.transport.call(text, deadline=DEADLINE)
     return LostArrays(frozenset(lost), failure if pairs else "")
+
+
+def describe_loss(record: RunRecord, lost: Mapping[str, JobId]) -> str:
+    """Why these jobs are missing; of a race, a line for each entry, with those that were refused
+    before."""
+    if not is_undecided(record):
+        return GONE
+    failures = {str(n): entry.failure for n, entry in enumerate(list_entries(record))}
+    failures |= dict.fromkeys(lost, GONE_ENTRY)
+    return "\n".join(f"{number} {why}" for number, why in failures.items() if why)

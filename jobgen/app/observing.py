@@ -18,7 +18,7 @@ from jobgen.app.lost_arrays import find_unlisted, forget_lost
 from jobgen.app.submission_driver import perform, settle
 from jobgen.errors import Unreachable
 from jobgen.model.chain import follow_chain, read_chain
-from jobgen.model.race import decide_race, find_winner
+from jobgen.model.race import decide_race, find_winner, find_winner_shape
 from jobgen.model.record import JobId, JobState, RunRecord
 from jobgen.model.sweep_arrays import list_jobs
 from jobgen.scheduler import Scheduler, get_scheduler
@@ -124,7 +124,8 @@ def refresh(records: Sequence[RunRecord], context: RunContext) -> tuple[RunRecor
 
 
 def _forget_lost(record: RunRecord, look: _Look, context: RunContext) -> RunRecord:
-    """The run without the arrays of its sweep that the scheduler took and lost."""
+    """The run without arrays of its sweep, or entries of its race, that the scheduler took and
+    lost."""
     if not look.answered or not look.read(record):
         return record
     marks = look.marks[record.directory]
@@ -265,6 +266,9 @@ def _settled(records: Sequence[RunRecord], look: _Look, context: RunContext) -> 
             changed = {**changed, "job": seen.queue.job if seen.queue else record.job}
         if effects:
             follow_up.append((record, state, effects))
+        shape = find_winner_shape(record._replace(**changed))
+        if shape != record.shape:
+            changed = {**changed, "shape": shape}
         answered = look.answered and look.read(record)
         fields = {**changed, "updated": context.now()} if answered else changed
         if fields:

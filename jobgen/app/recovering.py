@@ -13,11 +13,12 @@ from jobgen.app.world import World
 from jobgen.errors import Missing, Usage
 from jobgen.model.array import measure_array
 from jobgen.model.fields import check_job_name
-from jobgen.model.race import MOST
+from jobgen.model.race import MOST, SHAPES
 from jobgen.model.record import JobId, JobState, RunRecord
 from jobgen.model.units import UnitError
 from jobgen.named_tuple import NamedTuple
 from jobgen.submission import scripts, wire
+from jobgen.submission.program_report import EXPECTED
 from jobgen.submission.states import Phase, State
 
 if TYPE_CHECKING:
@@ -167,6 +168,25 @@ def _is_race(value: object) -> bool:
     return bool(entries) and all(bool(entry) and _is_texts(entry) for entry in entries)
 
 
+def _is_shapes(value: object) -> bool:
+    """Whether this is what is different if some entry of a race wins."""
+    return isinstance(value, dict) and all(map(_is_shape, value.values()))
+
+
+def _is_shape(value: object) -> bool:
+    if not isinstance(value, dict) or not _are_sizes(value.get(EXPECTED, {})):
+        return False
+    return value.keys() <= {*_keep_sound(value), EXPECTED} - {SHAPES}
+
+
+def _are_sizes(value: object) -> bool:
+    return isinstance(value, dict) and all(map(_is_size, value.values()))
+
+
+def _is_size(value: object) -> bool:
+    return isinstance(value, int) and 0 <= value < 1 << 60
+
+
 def _is_indexes(value: object) -> bool:
     """Whether this is what ``sbatch --array`` takes."""
     try:
@@ -198,6 +218,7 @@ _SOUND: Mapping[str, Callable[[object], bool]] = {
     **dict.fromkeys(("steps", "groups"), _is_steps),
     "labels": _is_labels,
     "race": _is_race,
+    SHAPES: _is_shapes,
     "array": _is_indexes,
     "arrays": _is_arrays,
     "options": _is_dependency,

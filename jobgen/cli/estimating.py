@@ -92,7 +92,7 @@ def list_hidden_errors(preview: Preview, flags: Flags, options: PlanOptions) -> 
         return []
     verdict = "memory" in options.sections
     failed = preview.answer.failed
-    return [judge(check) for check in failed if not (verdict and check.code == UNFIT)]
+    return [judge(c) for c in failed if c.entry or not (verdict and c.code == UNFIT)]
 
 
 def choose_cluster(call: Call, job: Path, options: PlanOptions) -> str | None:
@@ -161,7 +161,8 @@ def _failing(found: Advised, ready: PreparedJob) -> Iterator[PlanCheck]:
     shown = found.advice.first_option if found.advice else None
     calibrated = shown if found.calibrated else None
     for check in ready.plan.checks:
-        if check.status == "fail" and not (calibrated and check.code == UNFIT):
+        judged = calibrated and check.code == UNFIT and not check.entry
+        if check.status == "fail" and not judged:
             yield check
     if calibrated and calibrated.verdict == "no":
         yield PlanCheck("fail", "calibrated: it does not fit", UNFIT, calibrated.note)

@@ -103,7 +103,7 @@ RACE = click.option(
     multiple=True,
     callback=_choose_race,
     expose_value=False,
-    help="Queue in several partitions, QOS or accounts",
+    help="Queue in several partitions, QOS, accounts or shapes",
 )
 OUTSIDE = _permission(
     "--allow-outside", is_flag=True, help="Read secrets from files outside the job's folder"

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from jobgen.errors import Usage
 
-_HINT = "write --race partition=short,long, or one --race partition=long,qos=high per entry"
+_HINT = "write --race partition=short,long, or one --race partition=long,nodes=2 per entry"
 
 
 def write_race(words: Sequence[str]) -> str:

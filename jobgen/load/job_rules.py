@@ -8,6 +8,7 @@ from jobgen.load.env_rules import list_secrets
 from jobgen.load.tree import Path, Tree, join_path
 from jobgen.model.launchers import ALIASES, find_launchers, find_takers, get_facts
 from jobgen.model.notify import SECRET
+from jobgen.model.race import OPTIONS, SHAPE
 from jobgen.model.settings import Launcher
 from jobgen.model.units import UnitError, Walltime
 from jobgen.wording import join_words
@@ -92,6 +93,13 @@ def _race(tree: Tree) -> None:
         if tree.get(key) is not None:
             message = f"race and {key} exclude each other: a race has one run"
             tree.contradict(message, [(key,), ("race",)], "keep one of the two")
+    entries = tree.get("race")
+    for number, entry in enumerate(entries if isinstance(entries, list) else []):
+        shape = [name for name in SHAPE if isinstance(entry, dict) and name in entry]
+        if shape and tree.get("groups") is not None:
+            message = "the entries of a race cannot differ in nodes or GPUs: groups set them"
+            paths: list[Path] = [("race", number, shape[0]), ("groups",)]
+            tree.contradict(message, paths, f"what may differ: {', '.join(OPTIONS)}")
 
 
 def _notify(tree: Tree) -> None:

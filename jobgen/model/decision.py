@@ -55,3 +55,5 @@ class PlanCheck(NamedTuple):
     hint: str = ""
     place: Place | None = None
     """The line that has to change; None if none is wrong."""
+    entry: int = 0
+    """Of a race: the entry whose shape it is about."""

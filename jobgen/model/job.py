@@ -377,9 +377,9 @@ class JobSpec(Form):
         RACE,
         default=(),
         doc=(
-            "Options of sbatch of 2 to 4 jobs that wait for the same run: partition, qos, account, "
-            "constraint, reservation or time. The first job to start runs it and withdraws the "
-            "others."
+            "Options of 2 to 4 jobs that wait for the same run: partition, qos, account, "
+            "constraint, reservation, time, nodes, gpus_per_node or procs_per_node. The first job "
+            "to start runs it and withdraws the others."
         ),
         example="[{partition: short}, {partition: long}]",
     )

@@ -203,7 +203,9 @@ class Plan(NamedTuple):
     submit_options: tuple[str, ...] = ()
     """Options for sbatch's command line: they hold ids of other runs, so no file may."""
     race: tuple[tuple[str, ...], ...] = ()
-    """Words for sbatch of each job that waits for this run; empty of a run with one job."""
+    """The words of each job that waits for this run; empty of a run with one job."""
+    race_plans: tuple[tuple[int, Plan], ...] = ()
+    """Of a race: the number of each entry whose shape is not this one, and its plan."""
     stop: StopPlan | None = None
     container: ContainerPlan | None = None
     site_setup: tuple[Setting, ...] = ()
@@ -277,7 +279,8 @@ class Plan(NamedTuple):
     def gpu_hours_per_start(self) -> float:
         """The most GPU-hours that one start can use."""
         shapes = [each.shape for each in self.components] or [self.shape]
-        return sum(shape.gpu_hours for shape in shapes)
+        others = [plan.gpu_hours_per_start for _, plan in self.race_plans]
+        return max(sum(shape.gpu_hours for shape in shapes), *others, 0)
 
     @property
     def gpu_hours(self) -> float:

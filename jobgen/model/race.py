@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from jobgen.model.fields import LINE, TIME, describe_value, suggest
+from jobgen.model.fields import LINE, TIME, check_integer, describe_value, suggest
 from jobgen.model.form import Check, refuse
+from jobgen.model.job_checks import MOST_NODES
 from jobgen.model.record import JobId
 from jobgen.model.units import Walltime
 from jobgen.named_tuple import NamedTuple
@@ -17,13 +19,19 @@ if TYPE_CHECKING:
 
 OPTIONS = ("partition", "qos", "account", "constraint", "reservation", "time")
 """Options of sbatch that decide when a job starts, and change nothing of its script."""
+SHAPE = {
+    "nodes": check_integer(1, MOST_NODES),
+    "gpus_per_node": check_integer(0, 1024),
+    "procs_per_node": check_integer(1, 1024),
+}
+"""Keys of the job that an entry may replace; its job then has scripts of its own."""
 LEAST, MOST = 2, 4
 """Entries of a race."""
-_SHAPE = (
-    *("nodes", "gpus_per_node", "procs_per_node", "ranks_per_gpu"),
-    *("cpus_per_task", "mem"),
-)
 _CODE = "J298"
+SHAPES = "race_shapes"
+"""Key of a run's shape: number of an entry → what is different with its scripts."""
+BUNDLE = "bundle"
+"""Key of a run's shape: where the scripts of the winner are, unless in ``bundle`` itself."""
 
 RaceOptions = Mapping[str, str]
 
@@ -36,16 +44,18 @@ def _check_options(value: object) -> RaceOptions:
         if name == "cluster":
             message = "a race stays on one cluster: its jobs share a run directory"
             raise refuse(_CODE, message, "submit to each cluster and cancel the others")
-        if name in _SHAPE:
-            message = f"the entries of a race share one script, so '{name}' cannot differ"
-            raise refuse(_CODE, message, f"what may differ: {', '.join(OPTIONS)}")
-        if name not in OPTIONS:
+        if name not in (*OPTIONS, *SHAPE):
             message = f"'{name}' cannot differ between the entries of a race"
-            raise refuse(_CODE, message, suggest(str(name), OPTIONS, "what may differ"))
-    return {
-        str(name): TIME(text).format_slurm() if name == "time" else LINE(text)
-        for name, text in value.items()
-    }
+            raise refuse(_CODE, message, suggest(str(name), [*OPTIONS, *SHAPE], "what may differ"))
+    return {str(name): _check_option(str(name), text) for name, text in value.items()}
+
+
+def _check_option(name: str, value: object) -> str:
+    if name in SHAPE:
+        # --race gives text
+        number = isinstance(value, str) and re.fullmatch(r"\d{1,9}", value, re.ASCII)
+        return str(SHAPE[name](int(number[0]) if number else value))
+    return TIME(value).format_slurm() if name == "time" else LINE(value)
 
 
 def _check_race(value: object) -> tuple[RaceOptions, ...]:
@@ -75,6 +85,7 @@ RACE = Check(
             "properties": {
                 **{name: {"type": ["string", "number"]} for name in OPTIONS},
                 "time": TIME.schema,
+                **{name: check.schema for name, check in SHAPE.items()},
             },
         },
     },
@@ -85,7 +96,7 @@ class RaceEntry(NamedTuple):
     """One job of a race."""
 
     options: tuple[str, ...]
-    """Words of sbatch: ``--partition=short``."""
+    """Words of sbatch: ``--partition=short``; and of the shape of its own scripts: ``nodes=2``."""
     job: JobId | None = None
     """None if the scheduler has not taken it."""
     failure: str = ""
@@ -103,8 +114,26 @@ def describe_entry(options: RaceOptions) -> str:
 
 
 def list_words(race: tuple[RaceOptions, ...]) -> tuple[tuple[str, ...], ...]:
-    """The words of sbatch of each entry."""
-    return tuple(tuple(f"--{name}={text}" for name, text in entry.items()) for entry in race)
+    """The words of each entry: ``--partition=short`` for sbatch, ``nodes=2`` of its shape."""
+    return tuple(
+        tuple(f"{name if name in SHAPE else f'--{name}'}={text}" for name, text in entry.items())
+        for entry in race
+    )
+
+
+def list_options(words: tuple[str, ...]) -> tuple[str, ...]:
+    """Those of an entry's words that are for sbatch."""
+    return tuple(word for word in words if word.startswith("--"))
+
+
+def read_shape(options: RaceOptions) -> dict[str, int]:
+    """The keys of the job that this entry replaces."""
+    return {name: int(text) for name, text in options.items() if name in SHAPE}
+
+
+def name_folder(number: int) -> str:
+    """The folder of the bundle with the scripts of an entry whose shape is its own."""
+    return f"race.{number}"
 
 
 def list_times(race: tuple[RaceOptions, ...], default: Walltime) -> tuple[Walltime, ...]:
@@ -131,6 +160,18 @@ def find_winner(record: RunRecord) -> JobId | None:
     """The job of a race that runs, or ran; None while all wait."""
     winner = record.submission.get("winner")
     return JobId.parse(winner) if winner else None
+
+
+def find_winner_shape(record: RunRecord) -> Mapping[str, Any]:
+    """The shape of a run after its race is decided: that of the winner's scripts."""
+    winner, shapes = find_winner(record), record.shape.get(SHAPES, {})
+    if winner is None or BUNDLE in record.shape:
+        return record.shape
+    for number, entry in enumerate(list_entries(record)):
+        if entry.job == winner and str(number) in shapes:
+            bundle = f"bundle/{name_folder(number)}"
+            return {**record.shape, **shapes[str(number)], BUNDLE: bundle}
+    return record.shape
 
 
 def list_entries(record: RunRecord) -> tuple[RaceEntry, ...]:

@@ -250,6 +250,11 @@ class RunRecord(NamedTuple):
         return str(self.shape.get("code", ""))
 
     @property
+    def bundle_folder(self) -> str:
+        """Where the scripts that it runs are, below its directory."""
+        return str(self.shape.get("bundle", "bundle"))
+
+    @property
     def profile(self) -> str:
         """The path of its cluster profile, if it was named by its path; else the cluster."""
         return str(self.shape.get("profile", "")) or self.site.cluster

@@ -1,6 +1,7 @@
 # shellcheck shell=sh disable=SC2154
 # next_entry.sh: of a race, the next entry stands in for one that Slurm refuses. submit.sh sources it after it has asked
-# for the first entry, with that command. submit/race.NUMBER holds the options of an entry. submit/entry is the number
+# for the first entry, with that command. submit/race.NUMBER holds the options of an entry (and words of its shape, which
+# are not for sbatch: bundle/race.NUMBER has its scripts). submit/entry is the number
 # of the one that was asked for last, if that is not the first; submit/.failed has "NUMBER WHY" of each refused one.
 # shellcheck disable=SC1091
 . submit/refusals.sh
@@ -14,8 +15,11 @@ ask_entry() {
         ! grep -q -x -F -e "$word" submit/race.0 || continue
         if [ "$word" = bundle/job.sbatch ]; then
             while IFS= read -r option; do
-                set -- "$@" "$option"
+                case $option in
+                --*) set -- "$@" "$option" ;;
+                esac
             done <"submit/race.$chosen"
+            [ ! -e "bundle/race.$chosen/job.sbatch" ] || word=bundle/race.$chosen/job.sbatch
         fi
         set -- "$@" "$word"
     done

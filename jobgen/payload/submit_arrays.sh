@@ -79,9 +79,13 @@ submit_entry() {
     [ ! -L state/0/claim ] || return 0
     set -- "$@" "--comment=$comment.$number"
     while IFS= read -r word; do
-        set -- "$@" "$word"
+        case $word in
+        --*) set -- "$@" "$word" ;;
+        esac
     done <"submit/race.$number"
-    if submit_job "$@" bundle/job.sbatch "$digest"; then
+    script=bundle/job.sbatch
+    [ ! -e "bundle/race.$number/job.sbatch" ] || script=bundle/race.$number/job.sbatch
+    if submit_job "$@" "$script" "$digest"; then
         # what has started meanwhile may have looked for others before this one was there
         if [ -e cancel ] || [ -L state/0/claim ]; then
             id=$(cut -d';' -f1 "submit/array.$number")

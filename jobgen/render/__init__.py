@@ -15,6 +15,7 @@ from jobgen import payload
 from jobgen.errors import Invalid, Place
 from jobgen.model.bundle import Bundle, BundleFile
 from jobgen.model.plan import Plan
+from jobgen.model.race import name_folder
 from jobgen.render.component_views import list_files
 from jobgen.render.data import dump_plan
 from jobgen.render.group_views import view_ready_command
@@ -40,14 +41,32 @@ def render(
 
     ``standalone`` leaves out what only a job that jobgen submitted needs: its token and claim.
     """
+    make = engine or lay_out
+    made = _render_shape(plan, templates, make, standalone=standalone)
+    for number, other in plan.race_plans:
+        folder = name_folder(number)
+        inner = _render_shape(other, templates, make, standalone=standalone, folder=folder)
+        made += [file._replace(path=f"{folder}/{file.path}") for file in inner]
+    return Bundle(tuple(sorted(made, key=lambda file: file.path)))
+
+
+def _render_shape(
+    plan: Plan,
+    templates: Mapping[str, str],
+    engine: Engine,
+    *,
+    standalone: bool,
+    folder: str = "",
+) -> list[BundleFile]:
+    """The files of a job with one shape, which ``folder`` of the bundle is to hold."""
     made: list[BundleFile] = []
     names = ["job.sbatch", *(f"{step.name}.sh" for step in list_once(plan))]
     names += ["prepare.sh"] if plan.prepare else []
     names += [*_list_of_node(plan), *list_files(plan)]
     packed = plan.shape.packing is not None
     names += ["packed.sbatch"] if packed else []
-    view = list_values(plan, standalone=standalone)
-    files = dict((engine or lay_out)(templates, names, view))
+    view = list_values(plan, standalone=standalone, folder=folder)
+    files = dict(engine(templates, names, view))
     if packed:
         files |= {"element.sh": files["job.sbatch"], "job.sbatch": files.pop("packed.sbatch")}
     if not plan.programs:
@@ -56,7 +75,7 @@ def render(
         view = {**list_values(program.plan, standalone=standalone), "step_name": Raw(program.name)}
         ready = view_ready_command(plan, program)
         names = [*_list_of_node(program.plan), *(["ready.sh"] if ready else [])]
-        inner = (engine or lay_out)(templates, names, view | (ready or {}))
+        inner = engine(templates, names, view | (ready or {}))
         files |= {f"{program.name}/{name}": text for name, text in inner.items()}
         ends_early = program.group is not None and bool(program.group.until)
         blocks = list_blocks(program.plan, of_part=True, ends_early=ends_early)
@@ -64,7 +83,7 @@ def render(
         made += [file._replace(path=f"{program.name}/{file.path}") for file in program.files]
     files["plan.json"] = json.dumps(dump_plan(plan), indent=1, ensure_ascii=False) + "\n"
     made += [BundleFile(path, text.encode()) for path, text in files.items()]
-    return Bundle(tuple(sorted([*made, *plan.files], key=lambda file: file.path)))
+    return [*made, *plan.files]
 
 
 def _list_of_node(plan: Plan) -> list[str]:

@@ -32,8 +32,8 @@ from jobgen.render.step_views import (
 from jobgen.shell import Raw, quote, quote_expandable
 
 
-def list_values(plan: Plan, *, standalone: bool) -> dict[str, object]:
-    """What the templates see: text, ready to be laid out."""
+def list_values(plan: Plan, *, standalone: bool, folder: str = "") -> dict[str, object]:
+    """What the templates see: text, ready to be laid out. ``folder`` of the bundle holds them."""
     shape, stop = plan.shape, plan.stop
     marked = not standalone or _is_guarded(plan)
     marked = marked or bool(plan.secrets or plan.notify or shape.packing)
@@ -66,6 +66,7 @@ def list_values(plan: Plan, *, standalone: bool) -> dict[str, object]:
         "claim": claim,
         "code": plan.code_folder and view_code(plan.code_folder),
         "race": bool(plan.race),
+        "bundle": Raw("/".join(filter(None, ("bundle", folder)))),
         "world": shape.world,
         "silence": _may_fall_silent(plan) and not standalone,
         "min_world": (shape.min_nodes or 0) * shape.ranks_per_node,

@@ -52,6 +52,8 @@ from jobgen.resolve.planner_request import PlannerRequest
 from jobgen.resolve.shape import Sized, decide_shape
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from jobgen.model.cluster import ClusterProfile
     from jobgen.model.job import JobSpec
     from jobgen.model.loaded import Loaded
@@ -87,9 +89,27 @@ def examine(job: Loaded[JobSpec], cluster: Loaded[ClusterProfile], facts: Facts)
     Never raises Invalid.
     """
     look = Inputs(job, cluster, facts)
-    if job.value.groups:
+    shapes = racing.split_shapes(look)
+    return _examine_shapes(look, shapes) if shapes else _examine_programs(look)
+
+
+def _examine_shapes(look: Inputs, shapes: Mapping[int, Inputs]) -> Examined:
+    """Each shape of a race as a job of its own."""
+    every = {number: _examine_programs(each) for number, each in shapes.items()}
+    plans = {number: each.plan for number, each in every.items() if each.plan is not None}
+    first = every[0]
+    if len(plans) < len(every):
+        wrong = {n: () if each.plan else each.problems for n, each in every.items()}
+        return first._replace(plan=None, problems=racing.name_entries(look, wrong))
+    plan = racing.combine_shapes(look, plans)
+    return first._replace(plan=plan, problems=plan.notes, checks=plan.checks)
+
+
+def _examine_programs(look: Inputs) -> Examined:
+    """A job with one program, steps or groups."""
+    if look.job.groups:
         return _examine_groups(look)
-    return _examine_steps(look) if job.value.steps else _examine(look)
+    return _examine_steps(look) if look.job.steps else _examine(look)
 
 
 def _examine_groups(look: Inputs) -> Examined:

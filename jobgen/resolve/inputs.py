@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from jobgen.model.job import JobSpec
     from jobgen.model.loaded import Loaded
     from jobgen.model.plan import GroupRole, Shape
+    from jobgen.model.race import RaceOptions
 
 Key = str | int
 
@@ -35,6 +36,8 @@ class Inputs(NamedTuple):
     """Kinds of nodes in the job of this group."""
     all_nodes: int | None = None
     """Nodes of all groups together, for a group."""
+    entries: tuple[RaceOptions, ...] = ()
+    """The entries of a race that have the shape of this job, if not all have it."""
 
     @property
     def job(self) -> JobSpec:
@@ -60,7 +63,7 @@ class Inputs(NamedTuple):
     @property
     def times(self) -> tuple[Walltime, ...]:
         """The time limits of the jobs of a race; else that of the only job."""
-        return list_times(self.job.race, self.time)
+        return list_times(self.entries or self.job.race, self.time)
 
     def has_older_slurm(self, release: tuple[int, ...]) -> bool:
         """Whether the cluster is known to have an older Slurm than this release."""

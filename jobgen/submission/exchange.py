@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from jobgen.model.bundle import SECRETS_FILE, BundleFile
 from jobgen.model.chain import read_chain
-from jobgen.model.race import read_race
+from jobgen.model.race import SHAPES, list_options, name_folder, read_race
 from jobgen.model.record import RunRecord
 from jobgen.model.steps import name_runs
 from jobgen.model.sweep_arrays import read_arrays
@@ -75,6 +75,7 @@ def make_record(
         "packed": shape.packing and shape.packing.nodes,
         "sweep": bool(plan.elements),
         "race": [list(words) for words in plan.race],
+        SHAPES: {str(number): _measure(each) for number, each in plan.race_plans},
         "chain": plan.stop and plan.stop.chain,
         "options": list(plan.submit_options),
         "monitor": plan.monitor and plan.monitor.every,
@@ -90,18 +91,25 @@ def make_record(
         created=now,
         shape={
             **_name_programs(plan),
-            "nodes": shape.nodes,
-            "ranks_per_node": _most_ranks(plan),
-            "gpus_per_node": shape.gpus_per_node,
-            "seconds": shape.seconds,
-            "launcher": plan.launcher.value,
+            **_measure(plan),
             "outputs": list(plan.outputs),
             "labels": dict(plan.labels),
             "git": git,
             **{key: value for key, value in optional.items() if value},
-            **record_estimate(plan.estimate),
         },
     )
+
+
+def _measure(plan: Plan) -> dict[str, Any]:
+    """What differs between the shapes of a race."""
+    return {
+        "nodes": plan.shape.nodes,
+        "ranks_per_node": _most_ranks(plan),
+        "gpus_per_node": plan.shape.gpus_per_node,
+        "seconds": plan.shape.seconds,
+        "launcher": plan.launcher.value,
+        **record_estimate(plan.estimate),
+    }
 
 
 def _most_ranks(plan: Plan) -> int:
@@ -186,7 +194,7 @@ class RunScripts:
             output = [f"--output=logs/job-%A_%a+{first.offset}.out"] if first.offset else []
             options = (*options, f"--array={first.indexes}", *output)
             entry = (*entry, str(first.offset))
-        options = (*options, *next(iter(read_race(self._record.shape)), ()))
+        options = (*options, *list_options(next(iter(read_race(self._record.shape)), ())))
         made = Attempt(entry, directory, self._record.token, attempt)
         return self.scheduler.submit(made, options)
 
@@ -280,8 +288,10 @@ def _rehearse_race(run: RunScripts, record: RunRecord, directory: str) -> Iterat
         return
     planned = record._replace(directory=directory, submission={"options": list(run.options)})
     digest, comment, _, *words = build_array_words(planned, run.scheduler)
-    for number, options in enumerate(read_race(record.shape)[1:], start=1):
-        more = (f"--comment={comment}.{number}", *options, ENTRY, digest)
+    own = record.shape.get(SHAPES, {})
+    for number, entry in enumerate(read_race(record.shape)[1:], start=1):
+        script = f"bundle/{name_folder(number)}/job.sbatch" if str(number) in own else ENTRY
+        more = (f"--comment={comment}.{number}", *list_options(entry), script, digest)
         command = Command((*words, *more))
         yield DryStep("submit", _enter(command, directory))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from jobgen.app.job_answers import RunAnswers
-from jobgen.app.lost_arrays import find_unlisted
+from jobgen.app.lost_arrays import GONE, GONE_ENTRY, describe_loss, find_unlisted
 from jobgen.model.observation import Observation
 from jobgen.model.record import JobId, JobState, Login, RunRecord, Site
 from jobgen.submission.markers import Markers
@@ -54,3 +54,30 @@ def test_an_array_of_which_an_element_began_or_was_cancelled_was_not_lost() -> N
 
 def test_a_run_that_is_cancelled_has_lost_nothing() -> None:
     assert find_unlisted(made(), listed(), Markers(cancel=True)) == {}
+
+
+RACE = {"race": [["--partition=a"], ["--partition=b"], ["--partition=none"]]}
+REFUSED = "2 sbatch: error: Invalid partition"
+
+
+def build_race(**submission: object) -> RunRecord:
+    """A race of three entries, of which one was refused."""
+    known = {"arrays": {"1": "42"}, "arrays_failed": REFUSED, **submission}
+    return made(**known)._replace(shape=RACE)
+
+
+def test_an_entry_of_a_race_is_lost_if_the_first_one_still_waits() -> None:
+    assert find_unlisted(build_race(), listed(41, 42), Markers()) == {}
+    assert find_unlisted(build_race(), listed(41), Markers()) == {"1": JobId(42)}
+    assert find_unlisted(build_race(), listed(), Markers()) == {}
+
+
+def test_a_race_that_a_job_has_won_has_lost_no_entry() -> None:
+    assert find_unlisted(build_race(winner="41"), listed(41), Markers()) == {}
+    assert find_unlisted(build_race(), listed(41), Markers(claim=JobId(41))) == {}
+
+
+def test_entries_that_are_missing_for_long_are_named_beside_those_refused() -> None:
+    text = describe_loss(build_race(), {"1": JobId(42)})
+    assert text.splitlines() == [f"1 {GONE_ENTRY}", REFUSED]
+    assert describe_loss(made(), {"1": JobId(42)}) == GONE

@@ -74,6 +74,7 @@ def test_a_run_keeps_its_labels_and_set_values(world: World, forgetful: World, j
 
 
 ODD = {"arrays": [[0, "x"]], "array": "9-1", "options": ["--wrap=rm"], "race": [[]], "labels": [1]}
+ODD |= {"race_shapes": {"1": {"nodes": "2"}}, "bundle": "../other"}
 
 
 def test_what_jobgen_never_writes_is_not_kept(world: World, forgetful: World, job: Job) -> None:

@@ -15,7 +15,9 @@ from jobgen.app.world import World
 from jobgen.cli.output import Ink
 from jobgen.cli.screens.job_table import draw_jobs, draw_listed
 from jobgen.cli.screens.sweep_rows import LISTED, draw_elements
+from jobgen.model.bundle import Bundle, BundleFile
 from jobgen.model.record import JobId, JobState, RunRecord
+from jobgen.model.sweep import TABLE, format_table
 from tests.cli.conftest import Jobgen
 from tests.test_ledger import record
 
@@ -71,6 +73,32 @@ def test_runs_are_found_by_their_set_values(jobgen: Jobgen) -> None:
         listed = json.loads(jobgen("ls", "--cached", "--json", "--set", *words).out)["data"]
         assert [job["id"] for job in listed] == names
     assert "--set: LR=0.001, time=2h" in jobgen("show", "small-1", "--cached").out
+
+
+def test_elements_of_sweeps_are_found_by_their_values(jobgen: Jobgen) -> None:
+    table = format_table([{"LR": lr, "SEED": seed} for lr in ("0.001", "0.01") for seed in "123"])
+    shape = {"elements": 5, "sweep": True, "array": "0-4%2", "sets": ["time=2h"]}
+    states = {"FAILED": "1", "COMPLETED": "0,2-4"}
+    swept = run(0, name="scan", shape=shape, submission={"element_states": states})
+    World.here().ledger.begin(swept, Bundle((BundleFile(TABLE, table),)))
+    keep(run(1, name="small", shape={"sets": ["LR=1e-3"]}), run(2, shape=shape))
+    for words, names in (
+        (["LR=1e-3"], ["small-1", "scan-1[0-2]"]),
+        (["LR=1e-2"], ["scan-1[3-4]"]),
+        (["LR=1e-2", "--set", "SEED=3"], []),
+        (["LR=1e-3", "--set", "SEED=2", "--set", "time=2h"], ["scan-1[1]"]),
+        (["SEED"], ["scan-1[0-4]"]),
+        (["WD"], []),
+    ):
+        listed = json.loads(jobgen("ls", "--cached", "--json", "--set", *words).out)["data"]
+        assert [job["id"] for job in listed] == names
+    (one,) = json.loads(
+        jobgen("ls", "--cached", "--json", "--set", "SEED=2", "--set", "LR=1e-3").out
+    )["data"]
+    assert one["state"] == "FAILED"
+    out = jobgen("ls", "--cached", "-v", "--set", "LR=1e-2").out
+    assert "LR=0.01,SEED=1" in out
+    assert "LR=0.001" not in out
 
 
 def test_files_that_prune_removed_are_not_shown(jobgen: Jobgen) -> None:

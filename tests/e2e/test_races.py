@@ -23,7 +23,7 @@ from tests.waiting import HANG, until
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(900)]
 
 RUN = """\
-echo "$SLURM_JOB_ID $SLURM_JOB_PARTITION" >>"$JOBGEN_RUN_DIR/executed"
+echo "$SLURM_JOB_ID $SLURM_JOB_PARTITION $JOBGEN_WORLD_SIZE" >>"$JOBGEN_RUN_DIR/executed"
 until [[ -e $JOBGEN_RUN_DIR/end ]]; do sleep 0.1; done
 """
 RACE = ("--race", "partition=gpu,short,debug")
@@ -208,6 +208,87 @@ def test_all_entries_of_a_race_that_a_crash_lost_are_submitted_again(
     assert len(trial.list_live()) == 3
     assert run.show()["state"] == "PENDING"
     trial.judge()
+
+
+def test_entries_of_a_race_that_a_crash_lost_are_submitted_again(
+    course: Cluster, tmp_path: Path
+) -> None:
+    trial = Trial(course, tmp_path / "job", "partly", begin="now+1hour")
+    with stopped_after_first(trial):
+        saved = course.save_jobs()
+    run = trial.find()
+    until(lambda: run.show() and len(trial.list_live()) == 3, run.story)
+    course.lose_jobs(saved)
+    (first,) = trial.list_live()
+    until(lambda: {e["slurm_id"] for e in run.show()["race"]} == set(trial.list_live()), run.story)
+    assert len(trial.list_live()) == 3
+    assert run.show()["race"][0]["slurm_id"] == first
+    assert course.client.jobgen("cancel", run.id).returncode == 0
+    assert not trial.list_live()
+
+
+@contextmanager
+def stopped_after_first(trial: Trial) -> Iterator[None]:
+    """A submit whose client dies when the first entry of the race is accepted, and no other."""
+    trial.cluster.freeze()
+    client = trial.start_client()
+    until(lambda: trial.has("submit/attempt.1"), "sbatch")
+    assert trial.directory
+    lock = trial.directory / "submit" / "arrays.lock"
+    lock.symlink_to("elsewhere 1")
+    trial.cluster.thaw()
+    until(lambda: trial.has("submit/jobid"), "the first job")
+    client.send_signal(signal.SIGKILL)
+    client.communicate(timeout=HANG)
+    yield
+    assert len(trial.list_live()) == 1
+    lock.unlink()
+
+
+def test_the_shape_that_starts_first_is_that_of_the_run(course: Cluster, tmp_path: Path) -> None:
+    blocker = course.sbatch("#!/bin/sh\nsleep 600\n", "-w", "n2", "--exclusive")
+    until(lambda: course.job(blocker)["JobState"] == "RUNNING", "the other job")
+    trial = Trial(course, tmp_path / "job", "small")
+    trial.words[-1:] = ["nodes=2", "--race", "nodes=1"]
+    trial.submit()
+    assert trial.judge() <= PROMPT
+    assert [line.split()[2] for line in trial.list_executed()] == ["1"]
+    run = trial.find()
+    shown = run.show()
+    assert shown["shape"]["nodes"] == 1
+    assert [each["won"] for each in shown["race"]] == [False, True]
+    text = run.jobgen("show").stdout
+    assert "race: nodes=1 (" in text
+    assert "bundle/race.1/job.sbatch" in text
+    course.slurm("scancel", blocker)
+    env = {"XDG_STATE_HOME": str(course.client.home / "recovered")}
+    profile = str(course.profile(procs_per_node=1))
+    again = course.client.jobgen("recover", "-c", profile, "--json", env=env)
+    assert again.returncode == 0, again.stderr
+    again = course.client.jobgen("show", run.id, "--json", env=env)
+    assert answer(again)["job"]["shape"]["nodes"] == 1
+
+
+def test_a_larger_shape_wins_if_the_smaller_one_waits(course: Cluster, tmp_path: Path) -> None:
+    trial = Trial(course, tmp_path / "job", "large")
+    trial.words[-1:] = ["nodes=1,partition=none", "--race", "nodes=1,partition=debug"]
+    trial.words += ["--race", "nodes=2,partition=gpu"]
+    course.slurm("scontrol", "update", "PartitionName=debug", "State=DOWN")
+    try:
+        trial.submit()
+        run = trial.find()
+        until(trial.list_executed, lambda: f"a start: {run.story()}")
+        until(lambda: len(trial.list_live()) == 1, lambda: f"losers: {trial.list_live()}")
+    finally:
+        course.slurm("scontrol", "update", "PartitionName=debug", "State=UP")
+    (run.directory / "end").touch()
+    assert run.wait() == 0, run.story()
+    (row,) = {tuple(line.split()) for line in trial.list_executed()}
+    assert row[1:] == ("gpu", "2")
+    shown = run.show()
+    assert shown["slurm_id"] == row[0]
+    assert (shown["shape"]["nodes"], shown["shape"]["ranks_per_node"]) == (2, 1)
+    assert "bundle/race.2/job.sbatch" in run.jobgen("show").stdout
 
 
 def kill_client(trial: Trial, dice: random.Random) -> float:

@@ -382,3 +382,12 @@ def test_an_array_is_written_as_sbatch_has_it(indexes: str) -> None:
 def test_indexes_that_sbatch_refuses_are_refused(indexes: str) -> None:
     found = problem(f"array: {indexes}\n")
     assert (found.code, "for example 0-35" in found.hint) == ("J143", True)
+
+
+def test_entries_of_a_race_cannot_change_the_nodes_of_groups() -> None:
+    groups = "groups: {a: {nodes: 1, run: a.py}, b: {nodes: 1, run: b.py}}\n"
+    with pytest.raises(Invalid) as refused:
+        load_job(f"name: a\ntime: 1h\n{groups}race: [{{nodes: 1}}, {{nodes: 2}}]\n", "job.yaml")
+    messages = [problem.message for problem in refused.value.problems]
+    wanted = "the entries of a race cannot differ in nodes or GPUs: groups set them"
+    assert messages.count(wanted) == 2

@@ -10,6 +10,7 @@ from jobgen.model.race import (
     decide_race,
     find_time_limit,
     find_winner,
+    find_winner_shape,
     is_undecided,
     lacks_entries,
     list_entries,
@@ -58,6 +59,21 @@ def test_the_time_limit_of_a_race_is_that_of_its_winner() -> None:
     assert find_time_limit(decide_race(record, JobId(8))) == 7200
 
 
+def test_the_winner_s_shape_is_that_of_the_run_and_names_its_scripts() -> None:
+    race = RACE([{"nodes": "1"}, {"nodes": 2, "qos": "c"}])
+    assert list_words(race) == (("nodes=1",), ("nodes=2", "--qos=c"))
+    shape = {"race": list_words(race), "nodes": 1, "race_shapes": {"1": {"nodes": 2}}}
+    waiting = build(arrays={"1": "8"})._replace(shape=shape)
+    assert [entry.name for entry in list_entries(waiting)] == ["nodes=1", "nodes=2,qos=c"]
+    assert find_winner_shape(waiting) == shape
+    first = decide_race(waiting, JobId(7))
+    assert (find_winner_shape(first), first.bundle_folder) == (shape, "bundle")
+    won = decide_race(waiting, JobId(8))
+    run = won._replace(shape=find_winner_shape(won))
+    assert (run.shape["nodes"], run.bundle_folder) == (2, "bundle/race.1")
+    assert find_winner_shape(run) == run.shape
+
+
 @pytest.mark.parametrize(
     ("value", "code"),
     [
@@ -66,7 +82,10 @@ def test_the_time_limit_of_a_race_is_that_of_its_winner() -> None:
         ([{"qos": "a"}], "J298"),
         ([{"qos": str(n)} for n in range(5)], "J298"),
         ([{"qos": "a"}, {"qos": "a"}], "J298"),
-        ([{"qos": "a"}, {"nodes": "2"}], "J298"),
+        ([{"qos": "a"}, {"mem": "2G"}], "J298"),
+        ([{"qos": "a"}, {"nodes": 0}], "J122"),
+        ([{"qos": "a"}, {"nodes": "many"}], "J121"),
+        ([{"nodes": 2}, {"nodes": "2"}], "J298"),
         ([{"time": "1h"}, {"time": "60m"}], "J298"),
         ([{"time": "1h"}, {"time": "soon"}], "J132"),
         ([{"qos": "a"}, {"cluster": "b"}], "J298"),

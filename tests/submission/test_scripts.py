@@ -406,9 +406,10 @@ esac
 """
 
 
-def race(run: Path, *entries: str) -> dict[str, str]:
-    """Submit a race of entries to an sbatch of this folder."""
-    words = [[f"--qos={name}"] for name in entries]
+def race(run: Path, *entries: str, shape: str = "") -> dict[str, str]:
+    """Submit a race of entries to an sbatch of this folder; the later ones may have a shape."""
+    first, *others = [f"--qos={name}" for name in entries]
+    words = [[first], *([each, shape] if shape else [each] for each in others)]
     for path, text in scripts.list_race_files(words, TOKEN).items():
         (run / path).write_text(text)
     (run / "sbatch").write_text(SBATCH)
@@ -425,6 +426,15 @@ def test_an_entry_that_is_refused_is_followed_by_the_next(run: Path) -> None:
     ]
     assert (run / "submit" / "entry").read_text() == "1\n"
     assert (run / "submit" / ".failed").read_text() == f"0 {REFUSED} \n"
+
+
+def test_the_entry_that_stands_in_has_the_script_of_its_shape(run: Path) -> None:
+    (run / "bundle" / "race.1").mkdir()
+    (run / "bundle" / "race.1" / "job.sbatch").touch()
+    told = race(run, "bad", "good", shape="nodes=2")
+    assert told["jobid"] == "42"
+    last = (run / "calls").read_text().splitlines()[-1]
+    assert last == "--parsable --qos=good bundle/race.1/job.sbatch digest"
 
 
 def test_an_unclear_answer_is_followed_by_no_other_entry(run: Path) -> None:

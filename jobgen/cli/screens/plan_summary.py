@@ -112,9 +112,10 @@ def list_problems(
     from jobgen.resolve.planner_request import UNFIT
 
     plan, drawn = preview.plan, preview.answer.advice.advice is not None and not every
-    warned = [judge(check) for check in plan.checks if check.status == "warn"]
-    found = [*map(judge, preview.answer.failed), *warned, *plan.notes]
-    found = [problem for problem in found if not (drawn and problem.code == UNFIT)]
+    checks = [*preview.answer.failed, *(c for c in plan.checks if c.status == "warn")]
+    # the bar is that of the first entry of a race
+    shown = [c for c in checks if c.entry or c.code != UNFIT or not drawn]
+    found = [*map(judge, shown), *plan.notes]
     errors = [problem for problem in found if problem.severity == "error"]
     warnings = [problem for problem in found if problem.severity == "warning"]
     return errors, [*warnings, *(p for p in found if p.severity == "note")]
@@ -187,7 +188,7 @@ def draw_next(preview: Preview) -> str:
     codes = {check.code for check in failed}
     if preview.answer.forced and UNSET not in codes:
         return f"Next: {call.command('submit', '--force')}"
-    if codes == {UNFIT}:
+    if codes == {UNFIT} and not any(check.entry for check in failed):
         changes = _find_changes(preview)
         more = () if changes else ("--section", "memory")
         return f"Next: {call.command('plan', *more, sets=changes)}"

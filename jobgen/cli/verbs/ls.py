@@ -26,7 +26,8 @@ from jobgen.cli.params import States, complete_states
 def command(call: Call, states: tuple[str, ...], **chosen: Any) -> None:
     """List jobs: pending, running, ended; with -v, elements of arrays too.
 
-    --set K=V lists only jobs that were submitted with this --set, --set K those with any value.
+    --set K=V lists only jobs that were submitted with this --set, and elements of sweeps with
+    this value; --set K those with any value.
     """
     from jobgen.app import jobs
     from jobgen.app.run_filter import RunFilter

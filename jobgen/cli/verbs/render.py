@@ -8,7 +8,7 @@ import click
 
 from jobgen.cli.call import Call
 from jobgen.cli.commands import verb
-from jobgen.cli.flags import VARIANT
+from jobgen.cli.flags import RACE, VARIANT
 from jobgen.cli.params import FILE, JOB
 
 
@@ -21,6 +21,7 @@ from jobgen.cli.params import FILE, JOB
 )
 @JOB
 @VARIANT
+@RACE
 @click.option("-o", "--output", metavar="DIR", type=FILE, help="Write all files to this folder")
 @click.option(
     "--file",
