@@ -80,3 +80,14 @@ def test_a_launcher_of_an_environment_keeps_its_runner(
     screen = " ".join(capsys.readouterr().out.replace("|", " ").split())
     assert f"write 'train.py' and set launcher: {keys}" in screen
     assert "bin/activate" not in screen
+
+
+def test_the_advice_for_multi_prog_is_groups(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = "name: x\ncluster: a100x16\nnodes: 1\ntime: 1h\nrun: ./programs\n"
+    text += "launcher: {type: srun, args: [--multi-prog]}\n"
+    (tmp_path / "job.yaml").write_text(text, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    assert run_command(["lint", "job.yaml"]) == 3
+    assert "set groups instead" in " ".join(capsys.readouterr().out.split())
