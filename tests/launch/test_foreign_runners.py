@@ -91,3 +91,32 @@ def test_the_advice_for_multi_prog_is_groups(
     monkeypatch.chdir(tmp_path)
     assert run_command(["lint", "job.yaml"]) == 3
     assert "set groups instead" in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize(
+    ("run", "advice"),
+    [
+        ("srun torchrun --nproc-per-node 4 train.py", "'train.py' and set gpus_per_node: 4"),
+        (
+            "srun -N 2 uv run accelerate launch train.py",
+            "'train.py' and set launcher: {type: accelerate, command: uv run accelerate}",
+        ),
+        (
+            "srun singularity exec --nv /x/image.sif torchrun --nnodes 1 train.py",
+            "'train.py' and set nodes: 1 and container: {image: /x/image.sif, runtime: apptainer}",
+        ),
+    ],
+)
+def test_the_launcher_inside_srun_is_the_one_to_set(
+    run: str,
+    advice: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    text = f"name: x\ncluster: a100x16\nnodes: 2\ntime: 1h\nrun: {run}\n"
+    (tmp_path / "job.yaml").write_text(text, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    assert run_command(["lint", "job.yaml"]) == 3
+    screen = " ".join(capsys.readouterr().out.replace("|", " ").split())
+    assert f"write {advice}" in screen
