@@ -89,7 +89,8 @@ def _diagnose_run(world: World, ref: str) -> Diagnosed:
     if record.cause is None:
         return Diagnosed(record.alias, None, record, remark=remark)
     part = (f"--{record.part_kind}", record.failed_step) if record.failed_step else ()
-    remedies = list_remedies(record.cause, record.alias, record.site.cluster, part)
+    job = str(record.job._replace(cluster="")) if record.job else ""
+    remedies = list_remedies(record.cause, record.alias, record.site.cluster, part, job)
     found = Diagnosed(record.alias, record.cause, record)
     checked = check_fixes(world, record, remedies)
     return found._replace(remedies=tuple(r._replace(text=found.shorten(r.text)) for r in checked))

@@ -22,13 +22,17 @@ class Remedy(NamedTuple):
 
 _COMMAND = re.compile(r"(?:(?P<before>[^:]+): )?(?P<command>jobgen [^#]+?)(?:  # (?P<after>.+))?")
 _WORDS = ("RUN", "NODE", "RANK", "MISSING", "JOB", "NAME")
-_IN_TEXT = ("NODE", "FILE:LINE")
+_IN_TEXT = ("NODE", "JOB", "FILE:LINE")
 """The words that sentences hold too."""
 _UNKNOWN_PLACE = "the line of your program that is shown"
 
 
 def list_remedies(
-    cause: FailureCause, run: str = "", cluster: str = "", part: Sequence[str] = ()
+    cause: FailureCause,
+    run: str = "",
+    cluster: str = "",
+    part: Sequence[str] = (),
+    job: str = "",
 ) -> list[Remedy]:
     """The remedies of a cause, with the names of this run filled in.
 
@@ -37,6 +41,7 @@ def list_remedies(
     """
     rank = "" if cause.rank is None else str(cause.rank)
     names = {"RUN": run, "NODE": cause.node, "RANK": rank, "MISSING": rank, "NAME": cluster}
+    names["JOB"] = job
     names["FILE:LINE"] = find_own_place(cause.lines) or _UNKNOWN_PLACE
     said = _split_says(cause.says)
     remedies = [Remedy(said)] if said else []

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from jobgen.data import launcher_options
-from jobgen.launch.foreign_runners import describe_key
-from jobgen.model.launchers import DEFAULT, LAUNCHERS, name_agent
+from jobgen.launch.foreign_runners import describe_key, write_command
+from jobgen.model.launchers import DEFAULT, LAUNCHERS, get_facts, name_agent
 from jobgen.named_tuple import NamedTuple
 from jobgen.wording import join_words
 
@@ -85,7 +85,8 @@ def write_alone(program: StartedProgram, ranks: RankStart) -> str:
     if setup is None:
         alone += " in its place"
     keys = [*_list_counts(program, ranks), *_list_launcher(program, ranks, alone=setup is not None)]
-    keys += filter(None, (describe_key(one, program) for one in program.list_starters()))
+    runners = list(program.list_starters())[bool(_write_command(program)) :]
+    keys += filter(None, (describe_key(one, program) for one in runners))
     if setup:
         lines = [_quote(line) for line in setup]
         keys.append(f"setup: {lines[0] if len(lines) == 1 else '[' + ', '.join(lines) + ']'}")
@@ -129,8 +130,17 @@ def _list_launcher(program: StartedProgram, ranks: RankStart, *, alone: bool) ->
         yield f"launcher: {DEFAULT}"
 
 
+def _write_command(program: StartedProgram) -> str:
+    """``command`` of ``launcher:``, where the command's launcher needs one; else empty."""
+    kind = program.launcher.kind if program.launcher else ""
+    takes = kind in _KEPT and kind == name_agent(kind) and "command" in get_facts(kind).settings
+    return write_command(program, kind) if takes else ""
+
+
 def _list_settings(program: StartedProgram, kind: str) -> Iterator[str]:
     """Keys of ``launcher:`` for a command's options."""
+    if command := _write_command(program):
+        yield f"command: {_quote(command)}"
     counts = {name for names in _COUNTS[kind] for name in names}
     managed = {option.replace("-", "_") for option in launcher_options().get(name_agent(kind), {})}
     args = []

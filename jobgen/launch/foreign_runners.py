@@ -46,6 +46,15 @@ def describe_key(runner: StartedProgram, inner: StartedProgram | None) -> str:
     return _environment(runner) if runner.name in _ALL else ""
 
 
+def write_command(program: StartedProgram, agent: str) -> str:
+    """``uv run torchrun``: the launcher in the environment of its runner; empty without one."""
+    runner = program.starter
+    if runner is None or runner.name not in _VENVS:
+        return ""
+    before = [word.raw for word in runner.words if word.start < program.words[0].start]
+    return " ".join([*(word for word in before if word not in {"-m", "--module"}), agent])
+
+
 def _container(runner: StartedProgram, inner: StartedProgram | None) -> str:
     """``container:`` with the image and the mounts of the command, as far as they are certain."""
     before = [w for w in runner.words if inner and w.start < inner.words[0].start]

@@ -22,20 +22,27 @@ _MEETING = "rdzv_endpoint|master_addr|main_process_ip|main_address|host(file)?"
 _HERE = r"localhost|127\.|::1|\[::1|$"
 
 
-def check_programs(programs: Sequence[PlacedProgram], ranks: RankStart) -> Iterator[Diagnostic]:
-    """What is wrong with these programs under the job's launcher."""
+def check_programs(
+    programs: Sequence[PlacedProgram], ranks: RankStart, started: Sequence[StartedProgram] = ()
+) -> Iterator[Diagnostic]:
+    """What is wrong with these programs under the job's launcher.
+
+    ``started`` is all that the text starts: what the programs start is part of the advice.
+    """
     if not ranks.launcher and ranks.world == 1:
         return  # plain, or the profile knows of more ranks
     ranks = ranks._replace(launcher=ranks.launcher or DEFAULT, named=bool(ranks.launcher))
     if get_facts(ranks.launcher).task == "command":
         yield from _alone(programs, ranks)
         return
-    yield from _nested(programs, ranks)
+    yield from _nested(programs, ranks, started)
     if ranks.world > 1:
         yield from _second(programs, ranks)
 
 
-def _nested(programs: Sequence[PlacedProgram], ranks: RankStart) -> Iterator[Diagnostic]:
+def _nested(
+    programs: Sequence[PlacedProgram], ranks: RankStart, started: Sequence[StartedProgram]
+) -> Iterator[Diagnostic]:
     for program, place in programs:
         if program.launcher is None:
             continue
@@ -48,10 +55,29 @@ def _nested(programs: Sequence[PlacedProgram], ranks: RankStart) -> Iterator[Dia
             continue
         message = f"run: '{program.name}' is a second launcher: every rank would start "
         message += "a training of its own"
-        yield Diagnostic("J306", message, place, _instead(program, ranks))
+        yield Diagnostic("J306", message, place, _instead(program, ranks, started))
 
 
-def _instead(program: StartedProgram, ranks: RankStart) -> str:
+def _find_agent(
+    program: StartedProgram, started: Sequence[StartedProgram]
+) -> StartedProgram | None:
+    """What starts the ranks of ``srun torchrun train.py``: the last launcher of jobgen's."""
+    if program.launcher is None or program.launcher.kind not in _WHOLE_JOB:
+        return None
+    agents = (
+        one
+        for one in reversed(started)
+        if one.launcher and one.launcher.kind in LAUNCHERS
+        if any(starter.start == program.start for starter in one.list_starters())
+    )
+    agent = next(agents, None)
+    return agent and agent._replace(before=program.before)
+
+
+def _instead(program: StartedProgram, ranks: RankStart, started: Sequence[StartedProgram]) -> str:
+    agent = _find_agent(program, started)
+    if agent is not None:
+        return write_alone(agent, ranks)
     kind = program.launcher.kind if program.launcher else ""
     if program.launcher and not program.launcher.program:
         return "set launcher: plain, which runs the command once per node"

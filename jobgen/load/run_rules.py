@@ -174,7 +174,7 @@ def _check_programs(
     name, top = tree.get_text("name"), (*above, *_RUN)
     launcher = read_launcher(tree, above) or read_launcher(tree)
     job = RankStart(launcher, nodes, nodes * each, name, on_gpus=on_gpus)
-    for problem in check_programs(programs, job):
+    for problem in check_programs(programs, job, tree.read_shell(*top).started):
         if problem.severity == "error":
             tree.say(problem.code, problem.message, top, problem.hint, place=problem.place)
         else:

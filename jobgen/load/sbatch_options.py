@@ -20,7 +20,7 @@ _OURS = (
         {"gres", "tres-per-task"},
         r"(^|[,/:])gpu\b",
         "GPUs",
-        "use the key 'gpus_per_node', which follows the cluster's request style",
+        "use the key 'gpus_per_node'; gpu_request and gpu_type of the cluster set the rest",
     ),
     (
         {"tres-per-task"},

@@ -235,8 +235,10 @@ def _set(tree: Tree, word: str) -> None:
         hint = f"rename the variable, or use --set vars.{name}=…"
         tree.say("J162", message, (), hint, place=place)
     elif name in variables:
-        tree.data["vars"][name] = value
         tree.overrides["vars", name] = place
+        own = variables[name]
+        if value.strip() or not (isinstance(own, dict) and is_required(own)):
+            tree.data["vars"][name] = value
     elif path[0] == "variants":
         # the chosen one is in its place already
         message = f"'{clip(name)}': --set does not change variants"

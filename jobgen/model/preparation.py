@@ -7,7 +7,11 @@ from collections.abc import Mapping
 
 from jobgen.model.fields import LINES, check_remote_path, describe_value
 from jobgen.model.form import Check, Form, Refusal, ValueDiagnostic, key, nest_fault, refuse
+from jobgen.model.units import clip
 from jobgen.named_tuple import NamedTuple
+
+_SHARED = re.compile(r"/?|/[^/]+|/(var/tmp|dev/shm)|\$HOME|/(home|users|Users)/[^/]+")
+"""Directories that other programs, or other jobs, write to."""
 
 
 class SetupScopes(Form):
@@ -72,12 +76,22 @@ def check_stage(value: object) -> tuple[StagedData, ...]:
     faults: list[ValueDiagnostic] = []
     for source, folder in value.items():
         try:
-            staged.append(StagedData(check_remote_path(source), check_remote_path(folder)))
+            staged.append(StagedData(check_remote_path(source), _check_folder(folder)))
         except Refusal as refusal:
             faults += [nest_fault(fault, str(source)) for fault in refusal.faults]
     if faults:
         raise Refusal(faults)
     return tuple(staged)
+
+
+def _check_folder(value: object) -> str:
+    """A directory that holds nothing but the job's data."""
+    word = check_remote_path(value)
+    folder = re.sub(r"/\.?(?=/|$)", "", word)
+    if _SHARED.fullmatch(folder):
+        hint = f"use a directory of the job's own: {folder or '/scratch'}/$SLURM_JOB_ID"
+        raise refuse("J135", f"'{clip(word)}' also holds files of other programs", hint)
+    return word
 
 
 STAGE = Check(check_stage, {"type": "object", "additionalProperties": {"type": "string"}})

@@ -39,3 +39,9 @@ def test_logs_of_a_group_are_those_of_its_ranks() -> None:
     cause = FailureCause("exit_code", rank=1)
     commands = [each.command for each in list_remedies(cause, "ray-2", "", ("--group", "head"))]
     assert any("logs ray-2 --group head --rank 1" in command for command in commands)
+
+
+def test_a_command_of_slurm_names_the_job_if_it_is_known() -> None:
+    cause = FailureCause(kind="signal", says="killed")
+    assert "sacct -j 812 -o" in list_remedies(cause, "train", job="812")[0].text
+    assert "sacct -j JOB -o" in list_remedies(cause, "train")[0].text

@@ -62,4 +62,4 @@ def test_the_page_lists_every_job() -> None:
     page = (REPOSITORY / "docs" / "howto" / "gallery.md").read_text(encoding="utf-8")
     listed = re.findall(r"^\| \[([\w-]+\.yaml)\]", page, re.MULTILINE)
     assert sorted(listed) == sorted(path.name for path in GALLERY.glob("*.yaml"))
-    assert len(listed) == 10
+    assert len(listed) == 11

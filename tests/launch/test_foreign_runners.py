@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from jobgen.cli.main import run as run_command
 from jobgen.launch.foreign_runners import suggest_keys
 from jobgen.load import check
 
@@ -47,3 +50,73 @@ def test_the_keys_can_be_written(run: str) -> None:
     program, _, key = RUNS[run].removeprefix("write run: ").partition(" and ")
     job = f"name: a\nnodes: 2\ntime: 1h\nrun: {program}\n{key}\n"
     assert [p for p in check(job, "job.yaml").problems if p.severity == "error"] == []
+
+
+@pytest.mark.parametrize(
+    ("run", "keys"),
+    [
+        ("uv run torchrun train.py", "{type: torchrun, command: uv run torchrun}"),
+        (
+            "uv run --extra gpu python -m torch.distributed.run train.py",
+            "{type: torchrun, command: uv run --extra gpu torchrun}",
+        ),
+        (
+            "poetry run accelerate launch --config_file c.yaml train.py",
+            "{type: accelerate, command: poetry run accelerate, config: c.yaml}",
+        ),
+    ],
+)
+def test_a_launcher_of_an_environment_keeps_its_runner(
+    run: str,
+    keys: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    text = f"name: x\ncluster: a100x16\nnodes: 2\ntime: 1h\nrun: {run}\n"
+    (tmp_path / "job.yaml").write_text(text, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    assert run_command(["lint", "job.yaml"]) == 3
+    screen = " ".join(capsys.readouterr().out.replace("|", " ").split())
+    assert f"write 'train.py' and set launcher: {keys}" in screen
+    assert "bin/activate" not in screen
+
+
+def test_the_advice_for_multi_prog_is_groups(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = "name: x\ncluster: a100x16\nnodes: 1\ntime: 1h\nrun: ./programs\n"
+    text += "launcher: {type: srun, args: [--multi-prog]}\n"
+    (tmp_path / "job.yaml").write_text(text, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    assert run_command(["lint", "job.yaml"]) == 3
+    assert "set groups instead" in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize(
+    ("run", "advice"),
+    [
+        ("srun torchrun --nproc-per-node 4 train.py", "'train.py' and set gpus_per_node: 4"),
+        (
+            "srun -N 2 uv run accelerate launch train.py",
+            "'train.py' and set launcher: {type: accelerate, command: uv run accelerate}",
+        ),
+        (
+            "srun singularity exec --nv /x/image.sif torchrun --nnodes 1 train.py",
+            "'train.py' and set nodes: 1 and container: {image: /x/image.sif, runtime: apptainer}",
+        ),
+    ],
+)
+def test_the_launcher_inside_srun_is_the_one_to_set(
+    run: str,
+    advice: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    text = f"name: x\ncluster: a100x16\nnodes: 2\ntime: 1h\nrun: {run}\n"
+    (tmp_path / "job.yaml").write_text(text, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    assert run_command(["lint", "job.yaml"]) == 3
+    screen = " ".join(capsys.readouterr().out.replace("|", " ").split())
+    assert f"write {advice}" in screen

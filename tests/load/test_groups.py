@@ -151,3 +151,13 @@ def test_a_circle_of_until_is_reported_once() -> None:
     each = [f"{a}: {{nodes: 1, run: a, until: {b}}}" for a, b in ("ab", "bc", "ca")]
     (message,) = complain(f"{JOB}groups: {{{', '.join(each)}}}\n")
     assert message.startswith("groups.a.until: 'a' runs until 'b', 'b' runs until 'c' and 'c'")
+
+
+def test_a_variable_of_no_group_is_noted_where_it_stands() -> None:
+    text = JOB + TWO.replace(
+        "run: train.py", 'run: "train.py $JOBGEN_HOST_SERV $JOBGEN_HOST_SERVE"'
+    )
+    noted = [each for each in check(text, "job.yaml").problems if each.code == "J330"]
+    assert [each.hint for each in noted] == ["did you mean JOBGEN_HOST_SERVE?"]
+    assert noted[0].place is not None
+    assert text.splitlines()[2][noted[0].place.col - 1 :].startswith("JOBGEN_HOST_SERV ")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jobgen.cli.main import run as run_command
 from jobgen.data import sbatch_options
 from jobgen.load import check
 from tests.load.test_jobs import load, problem, text, warned
@@ -141,3 +144,15 @@ def test_no_value_brings_a_line_or_a_quote_into_a_directive(value: str, name: st
         assert settled.isprintable()
         assert not set(settled) & set("$`'\"\\\r\n")
         assert name == "comment" or not any(c.isspace() for c in settled)
+
+
+def test_the_advice_for_a_typed_gres_names_the_keys_of_the_profile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = "name: x\ncluster: a100x16\nnodes: 1\ntime: 1h\nrun: train.py\n"
+    text += "slurm: {gres: 'gpu:1g.12gb:1'}\n"
+    (tmp_path / "job.yaml").write_text(text, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    assert run_command(["lint", "job.yaml"]) == 3
+    screen = " ".join(capsys.readouterr().out.replace("|", " ").split())
+    assert "gpu_request and gpu_type of the cluster" in screen

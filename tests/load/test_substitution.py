@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from jobgen.cli.main import run as run_command
 from tests.load.test_jobs import load, problem, problems, warned
 
 
@@ -169,3 +172,19 @@ def test_the_place_of_a_value_that_set_gave_is_the_option() -> None:
     loaded = load(sets=("nodes=4",))
     assert str(loaded.find_place("nodes")) == "--set nodes"
     assert str(loaded.find_place("time")).startswith("job.yaml:")
+
+
+@pytest.mark.parametrize("empty", ["DATA=", "DATA= "])
+def test_an_empty_value_does_not_set_a_required_variable(
+    empty: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    text = "name: x\ncluster: a100x16\nnodes: 1\ntime: 1h\nrun: train.py ${DATA}\n"
+    text += "vars: {DATA: {required: path of the records}}\n"
+    (tmp_path / "job.yaml").write_text(text, encoding="utf-8")
+    (tmp_path / "train.py").write_text("pass\n", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    assert run_command(["plan", "job.yaml", "--set", empty]) != 0
+    assert "DATA is not set: path of the records" in capsys.readouterr().err

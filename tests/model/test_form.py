@@ -10,6 +10,7 @@ import pytest
 from jobgen.model.cluster import ClusterProfile
 from jobgen.model.form import Refusal
 from jobgen.model.job import Checkpoint, JobSpec, Launcher, SecretRef
+from jobgen.model.preparation import check_stage
 from jobgen.model.units import Memory, Walltime
 
 
@@ -142,3 +143,18 @@ def test_loading_imports_nothing_heavy() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     heavy = {"pydantic", "jinja2", "paramiko", "rich", "difflib", "jobgen.data"}
     assert heavy.isdisjoint(done.stdout.split())
+
+
+@pytest.mark.parametrize(
+    "folder",
+    ["/", "//", "/tmp", "/tmp/", "/./tmp", "/var/tmp", "/dev/shm", "/home/me", "$HOME", "$HOME/"],
+)
+def test_data_is_not_staged_among_the_files_of_other_programs(folder: str) -> None:
+    with pytest.raises(Refusal) as caught:
+        check_stage({"/data/x.tar.gz": folder})
+    assert "also holds files of other programs" in caught.value.faults[0].message
+
+
+@pytest.mark.parametrize("folder", ["/tmp/$SLURM_JOB_ID", "$SLURM_TMPDIR", "/scratch/me/data"])
+def test_data_is_staged_into_a_directory_of_the_jobs_own(folder: str) -> None:
+    assert check_stage({"/data/x.tar.gz": folder})[0].folder == folder
