@@ -78,13 +78,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 UNITS = (
     ("tests/e2e/test_watching.py",),
     ("tests/e2e/test_strategies.py",),
-    ("tests/e2e/test_steps.py",),
     tuple(f"tests/examples/test_{name}.py" for name in ("gpt", "kills", "nvme")),
     *(
         (f"tests/e2e/test_{name}.py",)
         for name in (
             *("ends", "launchers", "elastic", "exactly_once", "bench"),
-            *("checkpoints", "cluster_add", "preflight"),
+            *("checkpoints", "steps", "cluster_add", "preflight"),
         )
     ),
 )

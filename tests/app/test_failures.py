@@ -17,12 +17,13 @@ from tests.app.conftest import Link
 
 INK = Ink(colour=False, width=80)
 RAISES = """\
-cat >boom.py <<'EOF'
+python3 - <<'EOF'
 import os
 if os.environ["RANK"] == "1":
     raise KeyError("labels")
 EOF
-python3 boom.py; code=$?; [ $RANK = 1 ] || sleep 600; exit $code"""
+code=$?; [ $RANK = 1 ] || sleep 600; exit $code"""
+"""Not from a file in the working directory: one rank would truncate it while the other reads it."""
 
 
 def fail(world: World, job: Callable[..., Path], run: str, *more: str) -> RunRecord:

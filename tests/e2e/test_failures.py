@@ -42,10 +42,12 @@ import time
 import torch
 import torch.distributed as dist
 dist.init_process_group("gloo")
-group = dist.new_group(timeout=timedelta(seconds=2))
+group = dist.new_group()
 if dist.get_rank() == 1:
     print("step 7: staging shard 12", flush=True)
 dist.barrier()
+# not before: ranks of a busy machine may take longer than that to form the group
+dist.distributed_c10d._set_pg_timeout(timedelta(seconds=2), group)
 if dist.get_rank() == 1:
     time.sleep(600)
 dist.all_reduce(torch.ones(4), group=group)

@@ -65,11 +65,12 @@ def site(scripts: Mapping[str, str]) -> tuple[str, ...]:
     types = every(scripts, "gpus-per-node", r"([a-z][\w.-]*):\d")
     types += every(scripts, "gres", r"gpu:([a-z][\w.-]*):\d")
     features = ["any", *every(scripts, "constraint", r"[A-Za-z_][\w.-]*")]
-    sizes = every(scripts, "nodes", r"\d+")
-    most = max([2, *map(int, sizes)])
     nodes, names = [], []
     for number, gpu in enumerate(sorted({*types, "generic"})):
-        names.append(f"g{number}x[1-{most}]")
+        # the fewer nodes there are, the faster the controller judges a script
+        asking = [name for name, text in scripts.items() if gpu == "generic" or f"{gpu}:" in text]
+        sizes = every({name: scripts[name] for name in asking}, "nodes", r"\d+")
+        names.append(f"g{number}x[1-{max([2, *map(int, sizes)])}]")
         what = f"CPUs=512 RealMemory=4000000 Gres=gpu:{gpu}:16 Feature={','.join(features)}"
         nodes.append(f"NodeName={names[-1]} {what} State=CLOUD")
     partitions = every(scripts, "partition", r"[^,]+")

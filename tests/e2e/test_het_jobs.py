@@ -34,6 +34,7 @@ if "crashes" in sys.argv and dist.get_rank() == 0:
         time.sleep(1000)
 if len(sys.argv) > 1:
     time.sleep(1000)
+dist.destroy_process_group()
 """
 
 

@@ -60,7 +60,7 @@ EVALUATED = [f"eval: rank {rank} of 2 on 1 nodes" for rank in range(2)]
 
 
 @pytest.mark.train("torch", "deepspeed", "accelerate")
-@pytest.mark.parametrize("launcher", one_of_each(LAUNCHERS, ["torchrun c10d", "deepspeed no_ssh"]))
+@pytest.mark.parametrize("launcher", one_of_each(LAUNCHERS, ["srun"]))
 def test_training_then_evaluation(cluster: Cluster, tmp_path: Path, launcher: str) -> None:
     run = start(cluster, tmp_path / "job", launcher=LAUNCHERS[launcher])
     assert run.wait() == 0, run.story()
@@ -111,7 +111,10 @@ def test_a_requeue_in_the_second_step_keeps_the_first(cluster: Cluster, tmp_path
     source = run.directory / "src"
     until(lambda: len([*source.glob("eval.*.0")]) == 2, run.story)
     cluster.slurm("scancel", "--batch", "--signal=USR1", run.job)
+    until(lambda: cluster.job(run.job).get("Restarts") == "1", run.story)
+    cluster.start_now(run.job)
     assert run.wait() == 0, run.story()
+    assert read_output(run, "train") == TRAINED
     assert len([*source.glob("eval.*.1")]) == 2
     assert not [*source.glob("train.*.1")]
     assert read_output(run, "eval", restart=1) == EVALUATED

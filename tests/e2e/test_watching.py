@@ -188,8 +188,8 @@ def test_a_job_that_left_no_word_is_told_by_the_accounting_or_is_lost(desk: Desk
     for run in (told, silent):
         desk.becomes(run, JobState.RUNNING, ended=False)
         _kill_without_a_word(desk.cluster, str(run.job))
+    desk.cluster.slurm("scancel", str(told.job), str(silent.job))
     for run in (told, silent):
-        desk.cluster.slurm("scancel", str(run.job))
         desk.forgotten(run)
     until(lambda: desk.look(told).ended, "the accounting's word")
     assert desk.look(told).state in (JobState.CANCELLED, JobState.FAILED, JobState.NODE_FAIL)

@@ -19,6 +19,7 @@ from jobgen.load.sbatch_script import read_directive
 from jobgen.resolve.program import read
 from jobgen.shell.exports import list_exports
 from jobgen.shell.programs import read_started
+from tests.waiting import HANG
 
 JOB = "name: a\nnodes: 2\ngpus_per_node: 8\ntime: 1h\nlauncher: plain\n"
 _PROGRAMS = ("python", "torchrun", "srun")
@@ -47,7 +48,7 @@ def run_by_bash(text: str, folder: Path) -> Started:
         program.chmod(0o755)
     record = folder / "record"
     env = {"PATH": f"{folder}/bin:/usr/bin:/bin", "RECORD": str(record)}
-    subprocess.run(["bash", "-c", text], cwd=folder, env=env, capture_output=True, timeout=120)
+    subprocess.run(["bash", "-c", text], cwd=folder, env=env, capture_output=True, timeout=HANG)
     argv: list[list[str]] = []
     found: dict[str, str] = {}
     for started in record.read_text().split("\2\0")[:-1] if record.exists() else ():

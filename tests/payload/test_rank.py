@@ -17,7 +17,7 @@ from jobgen.model.events import Event, read_events
 from jobgen.resolve.program import read
 from tests.payload.rank_script import build_rank_script
 from tests.shellcheck import shellcheck
-from tests.waiting import until
+from tests.waiting import HANG, until
 
 SCRIPT = Path(__file__).parents[2] / "jobgen" / "payload" / "rank.sh"
 TOOLS = ("bash", "cat", "cut", "date", "env", "grep", "ln", "mkdir", "python3", "sed", "setsid")
@@ -90,7 +90,7 @@ class Rank:
 
     def run(self) -> tuple[int, str]:
         """Its exit code and what rank.sh itself complained of."""
-        return self.start().wait(120), self.path("complaints").read_text()
+        return self.start().wait(HANG), self.path("complaints").read_text()
 
     def events(self) -> tuple[Event, ...]:
         texts = [path.read_text() for path in (self.folder / "state/0/events").glob("0.n1.*")]
@@ -211,7 +211,7 @@ def test_a_signal_arrives_once_and_the_rank_leaves_after_its_program(
     assert pid in rank.carriers()
     rank.finish(5)
     # of several commands no further one starts after a SIGTERM, which the code says
-    assert process.wait(120) == (143 if name == "TERM" and "\n" in run else 5)
+    assert process.wait(HANG) == (143 if name == "TERM" and "\n" in run else 5)
     assert rank.path("saved").exists()
     assert rank.path("came").read_text() == f"SIG{name}"
     assert rank.end()["code"] == str(process.returncode)
@@ -226,7 +226,7 @@ def test_a_later_command_does_not_start_after_the_job_was_told_to_end(
     os.killpg(process.pid, signal.SIGTERM)
     until(rank.path("came").exists, "the signal")
     rank.finish(0)
-    assert process.wait(120) == 143
+    assert process.wait(HANG) == 143
     assert rank.path("saved").exists()
     assert not rank.path("second").exists()
 
@@ -247,7 +247,7 @@ def test_the_first_process_of_a_container_passes_signals_on(
     os.kill(shell, signal.SIGTERM)
     until(lambda: "TERM" in rank.path("came").read_text(), "the second signal")
     rank.finish(5)
-    assert process.wait(120) == (5 if run == "saves.py" else 143)
+    assert process.wait(HANG) == (5 if run == "saves.py" else 143)
     assert rank.path("came").read_text() == "SIGINT SIGTERM"
 
 
@@ -272,7 +272,7 @@ def test_a_signal_during_the_handling_of_another_ends_no_wait(
     rank.path("go").touch()
     until(lambda: both(rank), "both signals")
     rank.finish(5)
-    assert process.wait(600) == 5
+    assert process.wait(HANG) == 5
 
 
 def both(rank: Rank) -> bool:
@@ -379,7 +379,7 @@ def test_a_guarded_rank_is_asked_to_end_once_and_then_killed(
     until(rank.path("up").exists, "the program")
     rank.path("cancel").touch()
     until(rank.path("came").exists, "the signal")
-    assert process.wait(120) == 137
+    assert process.wait(HANG) == 137
     assert rank.path("came").read_text() == "SIGTERM"
     assert not rank.path("saved").exists()
     until(lambda: not rank.carriers(), "the end of all that the rank started")

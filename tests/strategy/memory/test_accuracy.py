@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from jobgen.strategy.estimate import choose_interval
+from tests.waiting import HANG
 
 ROOT = Path(__file__).parents[3]
 ROWS = ROOT / "tests" / "facts" / "planner_measurements.csv"
@@ -169,7 +170,7 @@ def test_each_other_estimator_is_compared_on_the_runs_that_it_answers() -> None:
         check=True,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=HANG,
     )
     lines = [line.split("|")[1:-1] for line in ran.stdout.splitlines() if " of " in line]
     theirs, ours = lines[0::2][:2], lines[1::2]

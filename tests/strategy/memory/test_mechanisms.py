@@ -22,6 +22,7 @@ from jobgen.strategy.setup import Adapters, Setup
 from jobgen.strategy.shapes.architecture import Architecture
 from jobgen.strategy.shapes.count import build_model
 from jobgen.strategy.spec import Batch, Mesh
+from tests.waiting import HANG
 
 SHAPE = Architecture("small", 8, 1024, 8, 8, 128, 4096, 32000)
 FSDP = Setup(
@@ -35,7 +36,7 @@ def run(name: str) -> list[dict[str, Any]]:
     """What a script of this folder says of each case."""
     script = Path(__file__).with_name(name)
     ran = subprocess.run(
-        [sys.executable, str(script)], check=True, capture_output=True, text=True, timeout=300
+        [sys.executable, str(script)], check=True, capture_output=True, text=True, timeout=HANG
     )
     return [json.loads(line) for line in ran.stdout.splitlines()]
 
