@@ -47,7 +47,7 @@ class Row(NamedTuple):
     mfu: float | None
     fits: bool
     interconnect: bool
-    """Whether what joins the GPUs is known."""
+    """Whether what joins the GPUs is known, and how fast they may be."""
     missing: str = ""
     """Why its memory is not scored."""
 
@@ -195,11 +195,18 @@ def _loss(said: Mapping[str, str], framework: str) -> str:
     """How logits become the loss. litgpt's takes 128 tokens at once; GPTQ's models compute in fp16,
     without autocast; Megatron's works in place; torchtitan compiles its since 2025."""
     notes, words = said["notes"], said["notes"] + said["source"]
+    if "Hugging Face" in said["locator"]:  # a table that compares its own kernels with theirs
+        words = notes
     pure = re.search(r"^(pure bf16|bf16-true)", said["precision"]) and "fp32 logits" not in notes
-    compiled = framework == "torchtitan" and said["compile"] == "1" and _is_recent(said)
+    titan = framework == "torchtitan"
+    compiled = (
+        titan and said["compile"] == "1" and _is_recent(said, month=4)
+    )  # pytorch/torchtitan, pull request 1033
+    fused = re.search(r"fused (linear )?(ce|cross)|liger|unsloth", words, re.IGNORECASE)
     kinds = {
+        # its ChunkedLossWrapper puts the output layer into the chunks too (docs/chunked_loss.md)
+        "fused": bool(fused) or (titan and "chunked" in notes),
         "chunked": framework == "litgpt" or "chunked" in notes,
-        "fused": bool(re.search(r"fused (linear )?(ce|cross)|liger|unsloth", words, re.IGNORECASE)),
         # nanotron's has an fp32 copy, and a shifted one that becomes its gradient: as many bytes
         "narrow": "gptq" in said["trainable"] or bool(pure) or framework == "nanotron",
         "in-place": framework in {"megatron", "megatron-deepspeed"},
@@ -210,6 +217,10 @@ def _loss(said: Mapping[str, str], framework: str) -> str:
 
 _PREPARED = re.compile(r"axolotl|/trl|\bSFT|/peft|kbit", re.IGNORECASE)
 """Sources whose quantized models peft prepares."""
+
+
+_NARROW = r"^(pure bf16|nf4 base \+ bf16)"
+"""Precisions in which nothing is fp32."""
 
 
 def _adapters(said: Mapping[str, str]) -> Adapters | None:
@@ -235,6 +246,8 @@ def _adapters(said: Mapping[str, str]) -> Adapters | None:
         # NeMo's and Megatron-Bridge's adapters have no dropout unless one is asked for
         dropout=not nemo,
         fused="gptq" not in words,
+        # FSDP1 flattens a unit's parameters into one tensor, which has one type
+        width=2 if "FSDP" in said["strategy"] and re.search(_NARROW, said["precision"]) else 4,
     )
 
 
@@ -290,10 +303,10 @@ def _is_old(said: Mapping[str, str]) -> bool:
     return _OLD.search(said["source"]) is not None
 
 
-def _is_recent(said: Mapping[str, str]) -> bool:
-    """Whether a source has the year 2025 or a later one in its name."""
-    year = re.search(r"20(2\d)", said["source"])
-    return year is not None and int(year[1]) >= 25
+def _is_recent(said: Mapping[str, str], month: int = 1) -> bool:
+    """Whether a source has this month of 2025 or a later one in its name, or the year alone."""
+    found = re.search(r"20(2\d)(?:-?([01]\d))?", said["source"])
+    return found is not None and (int(found[1]), int(found[2] or 12)) >= (25, month)
 
 
 def _bucket(said: Mapping[str, str], strategy: str, framework: str) -> int:
@@ -392,7 +405,10 @@ def _network(words: str) -> float:
 
 
 def _interconnect(said: Mapping[str, str]) -> bool:
-    """Whether what joins the GPUs is known: inside a node, and beyond it where they need it."""
+    """Whether what joins the GPUs is known: inside a node, and beyond it where they need it; and
+    that nothing unknown slows them down."""
+    if "power limited" in said["notes"]:
+        return False
     count = _int(said["n_gpus"], 1)
     if count > 8:
         return bool(said["inter"]) and "not stated" not in said["inter"]

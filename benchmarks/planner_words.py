@@ -43,7 +43,7 @@ FRAMEWORKS: Table = (
     (r"nanotron", "nanotron"),
     (r"torchtune", "torchtune"),
     (r"litgpt", "litgpt"),
-    (r"bigscience", "megatron-deepspeed"),
+    (r"bigscience|gpt-neox", "megatron-deepspeed"),
     (r"megatron|nemo", "megatron"),
     (r"foundry", "mosaic"),
 )

@@ -66,7 +66,7 @@ def list_measured_moments(
             "backward",
             *states._replace(grads=there),
             extra.backward if point.grads else gathered,
-            extra.buckets,
+            extra.reduced,
             point.activations * size,
             0.0,
             point.temporary * size,

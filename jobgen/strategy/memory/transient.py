@@ -30,6 +30,13 @@ class Transient(NamedTuple):
     """What streams of their own keep of gathered parameters while the optimizer works."""
     returning: float | None = None
     """While the last layer goes backward, where that is less than while the loss is computed."""
+    inputs: float = 0.0
+    """Inputs of reduce-scatters that lie where activations do, so that these take them over."""
+
+    @property
+    def reduced(self) -> float:
+        """All buffers for communication that the backward pass needs."""
+        return self.buckets + self.inputs
 
 
 _GATHER = 500_000_000
@@ -80,8 +87,12 @@ def _gathered(setup: Setup, stage: PipelineStage) -> Transient:
     if setup.adapters is not None:
         pool = wide * trained / max(1.0, stage.layers)
         return Transient(params, params, pool, _step(setup, trained, cut))
-    # the reduce-scatter's inputs live in the pool of its own stream, which no other one reuses
-    pool = recipe.reduce * max(stage.largest, stage.outside)
+    pool, inputs = 0.0, recipe.reduce * max(stage.largest, stage.outside)
+    if TRAITS[setup.strategy].family == "fsdp":
+        # FSDP1 makes them in a stream of its own, whose pool no other one reuses (torch 2.13,
+        # distributed/fsdp/_runtime_utils.py, ``_post_backward_hook``), FSDP2 in the stream that
+        # computes (_fully_shard/_fsdp_collectives.py, ``foreach_reduce``)
+        pool, inputs = inputs, 0.0
     if setup.mesh.pp > 1 and setup.batch.accumulation > 1:
         # gradients are reduced with the last micro-batch only, and whole until then (torch 2.13,
         # distributed/pipelining/stage.py, ``backward_maybe_with_nosync``)
@@ -90,7 +101,8 @@ def _gathered(setup: Setup, stage: PipelineStage) -> Transient:
     backward = params + recipe.compute * (stage.largest + stage.outside)
     whole = count_whole_grads(setup, stage) > 0  # the output layer's gradient is among them
     at_loss = params + (head if stage.last and not whole else 0.0)
-    return Transient(at_loss, backward, pool, _step(setup, stage.params, cut), params)
+    step = _step(setup, stage.params, cut)
+    return Transient(at_loss, backward, pool, step, params, inputs=inputs)
 
 
 def _zero(setup: Setup, stage: PipelineStage) -> Transient:

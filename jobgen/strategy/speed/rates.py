@@ -9,10 +9,12 @@ MATMUL = {
     "Hopper": 0.803,
     "Blackwell": 0.776,
     "CDNA3": 0.514,
+    "Ada": 0.962,
 }
 """The best that 16-bit matrix products reach of the peak, over all shapes: the table of maximum
 achievable matmul FLOPS in stas00/ml-engineering, compute/accelerator/README.md (A100 SXM 271.2 of
-312, H100 SXM 794.5 of 989, B200 1745 of 2250, MI300X 668 of 1300 TFLOP/s)."""
+312, H100 SXM 794.5 of 989, B200 1745 of 2250, MI300X 668 of 1300 TFLOP/s). Ada:
+cuBLAS on an L20, up to 115 of 119.5 TFLOP/s (xlite-dev/LeetCUDA, kernels/hgemm/README.md)."""
 MATMUL_8 = {"Hopper": 0.709, "Blackwell": 0.763}
 """The same for 8-bit types, the second table there (H100 SXM 1402.6 of 1979, B200 3432 of 4500)."""
 OTHERS = 0.8
@@ -78,13 +80,13 @@ def get_matmul_rate(machine: ClusterHardware, *, narrow: bool = False) -> float:
 
 
 def get_attention_rate(machine: ClusterHardware, framework: str) -> float:
-    """FLOP/s of attention that keeps no matrix of scores."""
+    """FLOP/s of attention that keeps no matrix of scores: at most those of a matrix product."""
     part = FLASH.get(machine.architecture, FLASH_OTHERS)
     if framework in OLD:
         part *= FIRST_FLASH
     elif framework == "megatron":
         part = FUSED_FLASH.get(machine.architecture, part)
-    return machine.peak * part
+    return min(machine.peak * part, get_matmul_rate(machine))
 
 
 def get_vector_rate(machine: ClusterHardware) -> float:

@@ -121,6 +121,15 @@ def test_deepspeed_allocates_its_bucket_however_little_is_trained(strategy: str)
     assert compute_transient(setup, stage).buckets == buffers * 200_000_000 * 2
 
 
+def test_activations_take_over_what_fsdp2_reduced_but_not_what_fsdp1_did() -> None:
+    stage = list_stages(FSDP)[0]
+    first, second = (
+        compute_transient(FSDP._replace(strategy=name), stage) for name in ("fsdp", "fsdp2")
+    )
+    assert first.reduced == second.reduced > 0
+    assert (first.buckets, second.buckets) == (first.reduced, 0)
+
+
 def test_what_is_not_sharded_steps_over_what_is_trained() -> None:
     setup = LORA._replace(strategy="fsdp-no-shard", mesh=Mesh(4, 1), fused_step=False)
     whole = setup._replace(adapters=None)
