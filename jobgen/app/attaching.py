@@ -10,6 +10,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from jobgen.app.array_elements import find_run, narrow_run
+from jobgen.app.program_parts import require_parts
 from jobgen.errors import JobgenError, Unreachable, Usage
 from jobgen.model.record import JobState
 from jobgen.model.sweep_arrays import find_element_jobs
@@ -31,7 +32,9 @@ _PIDS = r"""
 cd "$1" 2>/dev/null && ls -1t
 """
 # the newest file first: a rank may have moved to another node at a restart
-_RANK_FILE = re.compile(r"([A-Za-z0-9][A-Za-z0-9_.-]*)\.(\d{1,7})")
+_RANK_FILE = re.compile(
+    r"(?:(?P<part>[A-Za-z][\w-]*)@)?(?P<node>[A-Za-z0-9][\w.-]*)\.(?P<rank>\d{1,7})", re.ASCII
+)
 # srun does not notice that nobody reads its output any more until it writes some
 _END = r"""
 pids=$(pgrep -u "$(id -u)" -f -- "--job-name=$1 ") && kill $pids
@@ -44,6 +47,21 @@ class NodeChoice(NamedTuple):
     ref: str
     node: str = ""
     rank: int | None = None
+    group: str = ""
+
+
+class StartedRank(NamedTuple):
+    """A rank that has started, and where."""
+
+    node: str
+    rank: int
+    part: str = ""
+    """Its step or group; empty in a job with one program."""
+
+    @property
+    def file(self) -> str:
+        """The name of the file that holds its process id."""
+        return f"{self.part}@{self.node}.{self.rank}" if self.part else f"{self.node}.{self.rank}"
 
 
 class RunNode(NamedTuple):
@@ -55,13 +73,18 @@ class RunNode(NamedTuple):
     """The name of its folders in the run directory."""
     allocation: Allocation
     node: str
-    rank: int | None
+    beside: StartedRank | None
     """The rank that was named, else the lowest of the node; None if none has started there."""
+
+    @property
+    def rank(self) -> int | None:
+        """The number of that rank."""
+        return self.beside.rank if self.beside else None
 
     @property
     def rank_file(self) -> str:
         """The file that holds the process id of the rank."""
-        name = "none" if self.rank is None else f"{self.node}.{self.rank}"
+        name = self.beside.file if self.beside else "none"
         return f"{self.record.directory}/state/{self.task}/pids/{name}"
 
 
@@ -90,9 +113,9 @@ def find_node(world: World, transport: Transport, choice: NodeChoice) -> RunNode
     answer = transport.call(scripts.command(question), deadline=scripts.DEADLINE)
     allocations = _read_allocations(narrowed, scheduler, answer)
     ranks = list_ranks(transport, f"{record.directory}/state/{task}/pids")
-    node, rank = choose_node(narrowed, [n for a in allocations for n in a.nodes], ranks, choice)
+    node, beside = choose_node(narrowed, [n for a in allocations for n in a.nodes], ranks, choice)
     allocation = next(a for a in allocations if node in a.nodes)._replace(cluster=job.cluster)
-    return RunNode(narrowed, task, allocation, node, rank)
+    return RunNode(narrowed, task, allocation, node, beside)
 
 
 def require_one(record: RunRecord, elements: Sequence[int]) -> None:
@@ -133,39 +156,69 @@ def _read_allocations(
     return allocations
 
 
-def list_ranks(transport: Transport, folder: str) -> list[tuple[str, int]]:
-    """The nodes and ranks that have started, the newest first."""
+def list_ranks(transport: Transport, folder: str) -> list[StartedRank]:
+    """The ranks that have started, the newest first."""
     names = transport.call(build_script(_PIDS, folder)).text.split("\n")
     matches = [match for name in names if (match := _RANK_FILE.fullmatch(name))]
-    return [(match[1], int(match[2])) for match in matches]
+    return [StartedRank(m["node"], int(m["rank"]), m["part"] or "") for m in matches]
 
 
 def choose_node(
-    record: RunRecord, nodes: Sequence[str], ranks: Sequence[tuple[str, int]], choice: NodeChoice
-) -> tuple[str, int | None]:
+    record: RunRecord, nodes: Sequence[str], ranks: Sequence[StartedRank], choice: NodeChoice
+) -> tuple[str, StartedRank | None]:
     """The node that is meant, and the rank: the lowest of the node where none was named."""
+    if choice.group:
+        (group,) = require_parts(record, choice.group)
+        ranks = [each for each in ranks if each.part == group]
     if choice.rank is not None:
-        homes = [node for node, rank in ranks if rank == choice.rank and node in nodes]
+        homes = [each for each in ranks if each.rank == choice.rank and each.node in nodes]
         if not homes:
-            raise _refuse_rank(record, choice.rank)
-        if choice.node not in ("", homes[0]):
-            place = f"{homes[0]}, not on {choice.node}"
+            raise _refuse_rank(record, choice.rank, choice.group)
+        _require_one_group(record, choice.rank, homes)
+        if choice.node not in ("", homes[0].node):
+            place = f"{homes[0].node}, not on {choice.node}"
             raise Usage(f"rank {choice.rank} of {record.alias} is on {place}")
-        return homes[0], choice.rank
+        return homes[0].node, homes[0]
     if choice.node and choice.node not in nodes:
         some = ", ".join(nodes[:3]) + (f" and {len(nodes) - 3} more" if len(nodes) > 3 else "")
         raise Usage(f"{choice.node} is not a node of {record.alias}", hint=f"its nodes: {some}")
+    if choice.group:
+        here = [each for each in ranks if each.node in (choice.node or nodes)]
+        if not here:
+            raise _refuse_group(record, choice)
+        lowest = min(here, key=lambda each: each.rank)
+        return lowest.node, lowest
     node = choice.node or nodes[0]
-    return node, min((rank for home, rank in ranks if home == node), default=None)
+    here = [each for each in ranks if each.node == node]
+    return node, min(here, key=lambda each: each.rank, default=None)
 
 
-def _refuse_rank(record: RunRecord, rank: int) -> JobgenError:
-    count = int(record.shape.get("nodes", 0)) * int(record.shape.get("ranks_per_node", 0))
+def _require_one_group(record: RunRecord, rank: int, homes: Sequence[StartedRank]) -> None:
+    """Raise Usage if several groups have this rank."""
+    groups = sorted({home.part for home in homes}, key=[*record.steps, ""].index)
+    if len(groups) > 1 and record.part_kind == "group":
+        raise Usage(
+            f"rank {rank} of {record.alias} is in several groups: {', '.join(groups)}",
+            hint=f"name the group: --group {groups[0]} --rank {rank}",
+        )
+
+
+def _refuse_group(record: RunRecord, choice: NodeChoice) -> JobgenError:
+    where = f" on {choice.node}" if choice.node else ""
+    hint = f"see how far it is: jobgen show {record.alias}"
+    message = f"group {choice.group} of {record.alias} has not started{where}"
+    return JobgenError(message, hint=hint)
+
+
+def _refuse_rank(record: RunRecord, rank: int, group: str) -> JobgenError:
+    parts = [group] if group else record.steps
+    count = max((record.count_ranks([part]) for part in parts), default=record.count_ranks())
+    whose = f"group {group} of {record.alias}" if group else record.alias
     if count and rank >= count:
         known = f"ranks 0-{count - 1}" if count > 1 else "only rank 0"
-        return Usage(f"rank {rank}: {record.alias} has {known}")
+        return Usage(f"rank {rank}: {whose} has {known}")
     hint = f"name a node instead: jobgen sh {record.alias} --node NAME"
-    return JobgenError(f"rank {rank} of {record.alias} has not started yet", hint=hint)
+    return JobgenError(f"rank {rank} of {whose} has not started yet", hint=hint)
 
 
 def enter_shell(world: World, choice: NodeChoice, words: Sequence[str], *, tty: bool) -> int:
@@ -227,8 +280,9 @@ def find_runtime(bundle: Mapping[str, bytes]) -> str:
 
 
 def describe_node(node: RunNode) -> str:
-    """``llama-3 on n2, beside rank 8``."""
-    beside = (
-        "before any rank has started there" if node.rank is None else f"beside rank {node.rank}"
-    )
+    """``llama-3 on n2, beside rank 8 of group serve``."""
+    beside = "before any rank has started there"
+    if node.beside is not None:
+        beside = f"beside rank {node.beside.rank}"
+        beside += f" of {node.record.part_kind} {node.beside.part}" if node.beside.part else ""
     return f"{node.record.alias} on {node.node}, {beside}"

@@ -162,6 +162,12 @@ def _is_steps(value: object) -> bool:
     return bool(names) and all(is_step_name(name) for name in names)
 
 
+def _is_ranks(value: object) -> bool:
+    """Whether this is the number of ranks of each step or group."""
+    counts = value if isinstance(value, dict) else {}
+    return _is_steps([*counts]) and all(map(_is_number, counts.values()))
+
+
 def _is_race(value: object) -> bool:
     """Whether this is the words of the jobs of a race."""
     entries = value if isinstance(value, list) and len(value) <= MOST else []
@@ -216,6 +222,7 @@ _SOUND: Mapping[str, Callable[[object], bool]] = {
     **dict.fromkeys(("launcher", "git", "code", "origin", "inside"), _is_text),
     **dict.fromkeys(("sets", "outputs"), _is_texts),
     **dict.fromkeys(("steps", "groups"), _is_steps),
+    "part_ranks": _is_ranks,
     "labels": _is_labels,
     "race": _is_race,
     SHAPES: _is_shapes,

@@ -11,7 +11,7 @@ from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from jobgen.cli.call import Call
-from jobgen.cli.log_stream import Stream
+from jobgen.cli.log_stream import PrefixForm, Stream
 from jobgen.cli.output import defuse, is_tty
 from jobgen.errors import Exit, Usage
 from jobgen.model.record import JobState, RunRecord
@@ -81,22 +81,22 @@ def check_options(options: LogsOptions) -> None:
 
 
 def check_ranks(options: LogsOptions, record: RunRecord) -> None:
-    """Raise Usage where a rank was asked for that the job does not have."""
-    count = _count_ranks(record)
+    """Raise Usage where a rank was asked for that the job, step or group does not have."""
+    parts = options.steps or record.steps
+    count = max((record.count_ranks([part]) for part in parts), default=record.count_ranks())
     beyond = [span.start for span in options.ranks or () if count and span.start >= count]
     if beyond:
         known = f"ranks 0-{count - 1}" if count > 1 else "only rank 0"
-        raise Usage(f"rank {beyond[0]}: {record.alias} has {known}")
+        some = f"{record.part_kind} {options.steps[0]} of " if len(options.steps) == 1 else ""
+        raise Usage(f"rank {beyond[0]}: {some}{record.alias} has {known}")
 
 
-def check_steps(options: LogsOptions, record: RunRecord) -> None:
-    """Raise Usage where a step or group was asked for that the job does not have."""
-    known = record.steps
-    unknown = [name for name in options.steps if name not in known]
-    if unknown:
-        kind = record.part_kind
-        hint = f"its {kind}s: {', '.join(known)}" if known else "it has one program, and no steps"
-        raise Usage(f"{kind} {unknown[0]}: {record.alias} has no such {kind}", hint=defuse(hint))
+def select_steps(options: LogsOptions, record: RunRecord) -> LogsOptions:
+    """The options with the runs of the steps or groups that were asked for. Raises Usage."""
+    from jobgen.app.program_parts import require_parts
+
+    chosen = dict.fromkeys(run for name in options.steps for run in require_parts(record, name))
+    return options._replace(steps=tuple(chosen))
 
 
 def select_lines(call: Call, options: LogsOptions, record: RunRecord) -> View:
@@ -106,7 +106,7 @@ def select_lines(call: Call, options: LogsOptions, record: RunRecord) -> View:
     stream: Literal["all", "out", "err"] = "err" if options.stderr else "all"
     return View(
         ranks=options.ranks or None,
-        brief=options.is_unspecific and _count_ranks(record) > MANY,
+        brief=options.is_unspecific and record.count_ranks(options.steps) > MANY,
         nodes=options.nodes,
         stream="out" if options.stdout else stream,
         grep=options.grep,
@@ -124,14 +124,10 @@ def select_lines(call: Call, options: LogsOptions, record: RunRecord) -> View:
     )
 
 
-def _count_ranks(record: RunRecord) -> int:
-    return int(record.shape.get("nodes", 0)) * int(record.shape.get("ranks_per_node", 0))
-
-
 def _announce(call: Call, view: View, record: RunRecord) -> None:
     """Say what is left out of the logs of many ranks, and how to see it."""
     if view.brief:
-        count = _count_ranks(record)
+        count = record.count_ranks(view.steps)
         call.output.say(f"Showing rank 0, and stderr of all {count:,} ranks. More: --rank all")
 
 
@@ -164,13 +160,14 @@ def show_logs(call: Call, ref: str, options: LogsOptions) -> int:
 
     check_options(options)
     record, options = read_elements(call, ref, options)
+    options = select_steps(options, record)
     check_ranks(options, record)
-    check_steps(options, record)
     ref = record.alias  # a name or @last may mean a newer run later
     view, prefixed = select_lines(call, options, record), not (options.no_prefix or options.raw)
     _announce(call, view, record)
     with Detachable(call, ref, code=Exit.DONE) as detachable:
-        stream = _stream(call, record, prefixed=prefixed, timed=options.timestamps)
+        timed = options.timestamps
+        stream = _stream(call, record, prefixed=prefixed, timed=timed, parts=options.steps)
         if options.follow:
             if not record.ended:
                 call.output.say(NOT_YET)
@@ -182,12 +179,26 @@ def show_logs(call: Call, ref: str, options: LogsOptions) -> int:
     return _result(jobs.wait(call.world, [ref]))
 
 
-def _stream(call: Call, record: RunRecord, *, prefixed: bool = True, timed: bool = False) -> Stream:
-    """A stream whose prefixes are as wide as this run's nodes and ranks need."""
-    ranks, array = _count_ranks(record), bool(record.shape.get("elements"))
-    return Stream(
-        call, prefixed=prefixed, timed=timed, nodes=record.nodes, ranks=ranks, array=array
+def _stream(
+    call: Call,
+    record: RunRecord,
+    *,
+    prefixed: bool = True,
+    timed: bool = False,
+    parts: Sequence[str] = (),
+) -> Stream:
+    """A stream whose prefixes are as wide as this run's nodes and ranks need.
+
+    ``parts`` are the steps or groups that are shown, by default all.
+    """
+    parts = parts or record.steps
+    form = PrefixForm(
+        nodes=record.nodes,
+        ranks=max((record.count_ranks([part]) for part in parts), default=record.count_ranks()),
+        array=bool(record.shape.get("elements")),
+        parts=tuple(parts) if len(parts) > 1 else (),
     )
+    return Stream(call, prefixed=prefixed, timed=timed, form=form)
 
 
 def follow_submitted(call: Call, record: RunRecord, *, follow: bool, wait: bool) -> int:
@@ -207,7 +218,7 @@ def follow_to_end(call: Call, record: RunRecord) -> int:
     call.output.say(NOT_YET)
     with Detachable(call, record.alias, code=Exit.INTERRUPTED) as detachable:
         fold = not (call.flags.verbose or call.flags.json)
-        brief = _count_ranks(record) > MANY
+        brief = record.count_ranks() > MANY
         view = View(colour=call.flags.color == "always", fold=fold, brief=brief)
         _announce(call, view, record)
         try:

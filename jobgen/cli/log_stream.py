@@ -15,6 +15,7 @@ from jobgen.cli.output import defuse
 from jobgen.follow import Lines, LogSource
 from jobgen.follow.timestamps import format_clock
 from jobgen.model.array import fold_indexes
+from jobgen.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from jobgen.app.logs import StreamEvent
@@ -28,6 +29,21 @@ BAR_LINES = 1.0
 _MARKS = {"out": "|", "err": "!", "job": "|"}
 
 
+class PrefixForm(NamedTuple):
+    """What the prefix of each line names, and how wide it is."""
+
+    nodes: str = ""
+    """As Slurm folds them."""
+    ranks: int = 0
+    array: bool = False
+    """Whether it names the element."""
+    parts: tuple[str, ...] = ()
+    """The steps or groups, if several with ranks of their own are shown: it names them."""
+
+
+_PLAIN_FORM = PrefixForm()
+
+
 class Stream:
     """Writes blocks of lines with a prefix of stable width, and events beside them."""
 
@@ -37,22 +53,21 @@ class Stream:
         *,
         prefixed: bool = True,
         timed: bool = False,
-        nodes: str = "",
-        ranks: int = 0,
-        array: bool = False,
+        form: PrefixForm = _PLAIN_FORM,
     ) -> None:
-        """``timed`` puts the time before each line. ``nodes`` (as Slurm folds them) and the
-        number of ``ranks`` give the prefix its width;
-        of an ``array`` it names the element."""
+        """``timed`` puts the time before each line."""
         self._call = call
         self._prefixed = prefixed
         self._timed = timed
         self._ink = call.output.ink
         self._nodes: dict[str, str] = {}
-        self._ranks: set[int] = set()
-        self._array = array
-        widest = max(map(len, re.sub(r"\[\d*-?(\d*).*?\]", r"\1", nodes).split(",")))
-        self._widths = (max(3, min(widest, _WIDEST_NODE)), len(f"r{max(ranks - 1, 0)}"))
+        self._ranks: set[tuple[str, int]] = set()
+        """Each rank with its step or group."""
+        self._parts = frozenset(form.parts)
+        self._array = form.array
+        widest = max(map(len, re.sub(r"\[\d*-?(\d*).*?\]", r"\1", form.nodes).split(",")))
+        room = max((len(part) + 1 for part in form.parts), default=0)
+        self._widths = (max(3, min(widest, _WIDEST_NODE)), room + len(f"r{max(form.ranks - 1, 0)}"))
         self._prefixes: dict[tuple[LogSource, ...], bytes] = {}
         self._bar_drawn = False
         self._bar_written = -math.inf
@@ -108,7 +123,7 @@ class Stream:
     def _json(self, lines: Lines) -> None:
         source = lines.source
         extra: dict[str, Any] = {"bar": lines.bar, "also": [s.rank for s in lines.also]}
-        extra["t"] = lines.time
+        extra["t"], extra["step"] = lines.time, source.step
         for text in lines.list_texts():
             self._call.write_line(
                 {
@@ -147,7 +162,7 @@ class Stream:
         node, rank = self._widths
         for source in sources:
             self._nodes.setdefault(source.node, _COLOURS[len(self._nodes) % len(_COLOURS)])
-            self._ranks.update(() if source.rank is None else (source.rank,))
+            self._ranks.update(() if source.rank is None else ((source.step, source.rank),))
             node = max(node, min(len(source.node), _WIDEST_NODE))
             rank = max(rank, len(self._who((source,))))
         self._widths = (node, rank)
@@ -164,11 +179,16 @@ class Stream:
         return f"{who} {_MARKS[first.stream]} "
 
     def _who(self, sources: tuple[LogSource, ...]) -> str:
-        """``r3``, ``r0-15``, or ``r*`` for every rank that is there."""
-        ranks = sorted({s.rank for s in sources if s.rank is not None})
-        every = len(ranks) > 1 and len(ranks) == len(self._ranks) and ranks[0] == 0
+        """``r3``, ``r0-15``, or ``r*`` for every rank that is there, behind its step or group."""
+        places = {(s.step, s.rank) for s in sources if s.rank is not None}
+        ranks = sorted({rank for _, rank in places})
+        parts = {step for step, _ in places}
+        there = {place for place in self._ranks if place[0] in parts}
+        every = len(ranks) > 1 and places == there and ranks[0] == 0
         elements = sorted({int(s.task) for s in sources}) if self._array else ()
         words = [f"e{fold_indexes(elements)}"] if elements else []
+        if self._parts and parts:
+            words.append(defuse(parts.pop()) if len(parts) == 1 else "*")
         if ranks:
             words.append("r*" if every else f"r{fold_indexes(ranks)}")
         return " ".join(words)

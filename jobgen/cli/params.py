@@ -354,5 +354,8 @@ NODE = click.option(
 RANK = click.option(
     "--rank", metavar="R", type=click.IntRange(min=0), help="On the node of this rank"
 )
+GROUP = click.option(
+    "--group", metavar="NAME", default="", help="On the first node of this group, or of its rank R"
+)
 IDS = click.argument("refs", metavar="ID...", nargs=-1, required=True, shell_complete=complete_jobs)
 """One job or several."""

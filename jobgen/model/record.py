@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -12,6 +13,10 @@ if TYPE_CHECKING:
     from jobgen.model.cause import FailureCause
     from jobgen.model.events import CodeRecord, RankFailure, Silence, StepRecord
     from jobgen.model.record_data import Submission
+
+
+_ROUND = re.compile(r"-[1-9][0-9]*$")
+"""What the name of a step has behind it where the steps run in rounds."""
 
 
 class JobState(StrEnum):
@@ -203,6 +208,23 @@ class RunRecord(NamedTuple):
     def part_kind(self) -> Literal["step", "group"]:
         """What one of several programs is called."""
         return "group" if self.shape.get("groups") else "step"
+
+    def select_parts(self, name: str) -> tuple[str, ...]:
+        """The steps or groups of this name; of a step that runs in rounds, all its runs."""
+        if name in self.steps:
+            return (name,)
+        return tuple(part for part in self.steps if _ROUND.sub("", part) == name)
+
+    def count_ranks(self, parts: Sequence[str] = ()) -> int:
+        """The ranks of one program, of these steps or groups, or of all groups; 0 if unknown.
+
+        Groups have their ranks at the same time, steps one after another.
+        """
+        known = self.shape.get("part_ranks")
+        if not known:
+            return int(self.shape.get("nodes", 0)) * int(self.shape.get("ranks_per_node", 0))
+        counts = [known.get(name, 0) for name in parts or self.steps]
+        return sum(counts) if self.part_kind == "group" else max(counts, default=0)
 
     @property
     def step_runs(self) -> tuple[StepRecord, ...]:

@@ -222,7 +222,12 @@ program=("$@") id=$$.$RANDOM. signals=(TERM INT HUP QUIT USR1 USR2) recorder=$JO
 if setpriv --pdeathsig KILL true 2>/dev/null; then program=(setpriv --pdeathsig KILL "$@"); fi
 start_program() {
     trap - INT QUIT # bash ignores them in background processes
+#if alone
     printf '%s\n' "$BASHPID" >"$JOBGEN_STATE_DIR/pids/$node.$rank"
+#fi
+#if steps
+    printf '%s\n' "$BASHPID" >"$JOBGEN_STATE_DIR/pids/$JOBGEN_STEP@$node.$rank"
+#fi
     export JOBGEN_RANK_ID=$id
     exec "${program[@]}" >>"$log.out" 2>>"$log.err" {alive}>&-
 }

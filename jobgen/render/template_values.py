@@ -155,6 +155,7 @@ def list_blocks(plan: Plan, *, of_part: bool = False, ends_early: bool = False) 
     sharing = plan.shape.ranks_per_gpu > 1
     needs = {
         "steps": of_part,
+        "alone": not of_part,
         "until": ends_early,
         "secrets": bool(plan.secrets),
         "hub": "JOBGEN_HUB_MODEL" in plan.env,

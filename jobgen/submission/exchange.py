@@ -118,11 +118,14 @@ def _most_ranks(plan: Plan) -> int:
     return max(ranks, default=plan.shape.ranks_per_node)
 
 
-def _name_programs(plan: Plan) -> dict[str, list[str]]:
-    """The names of steps or groups; nothing of a job with one program."""
+def _name_programs(plan: Plan) -> dict[str, object]:
+    """The names of steps or groups and the ranks of each; nothing of a job with one program."""
+    if not plan.programs:
+        return {}
     kind = "groups" if plan.has_groups else "steps"
-    names = [each.name for each in plan.programs]
-    return {kind: name_runs(names, plan.rounds)} if names else {}
+    names = name_runs([each.name for each in plan.programs], plan.rounds)
+    ranks = [each.plan.shape.world for each in plan.programs] * plan.rounds
+    return {kind: names, "part_ranks": dict(zip(names, ranks, strict=True))}
 
 
 def list_run_files(record: RunRecord, bundle: Bundle) -> tuple[BundleFile, ...]:

@@ -9,8 +9,8 @@ import pytest
 from jobgen.app.logs import StreamEvent
 from jobgen.cli import log_stream
 from jobgen.cli.call import Call
-from jobgen.cli.following import LogsOptions, check_ranks, select_lines
-from jobgen.cli.log_stream import Stream
+from jobgen.cli.following import LogsOptions, check_ranks, select_lines, select_steps
+from jobgen.cli.log_stream import PrefixForm, Stream
 from jobgen.cli.output import Output
 from jobgen.errors import Usage
 from jobgen.follow import Lines, LogSource
@@ -117,7 +117,7 @@ def test_each_node_has_its_colour_where_colours_are_wanted(
 def test_of_an_array_every_line_names_its_element(
     capsysbinary: pytest.CaptureFixture[bytes],
 ) -> None:
-    stream = Stream(Call(Output({})), ranks=2, array=True)
+    stream = Stream(Call(Output({})), form=PrefixForm(ranks=2, array=True))
     one, other = LogSource("n1", 0, "out", "3"), LogSource("n1", 0, "out", "12")
     stream.show([Lines(one, b"x\n"), Lines(one, b"y\n", (other,)), Lines(other, b"z\n")])
     assert capsysbinary.readouterr().out.splitlines() == [
@@ -125,6 +125,54 @@ def test_of_an_array_every_line_names_its_element(
         b"n1  e3,12 r0 | y",
         b"n1  e12 r0 | z",
     ]
+
+
+def test_where_groups_have_ranks_of_their_own_every_line_names_its_group(
+    capsysbinary: pytest.CaptureFixture[bytes],
+) -> None:
+    stream = Stream(Call(Output({})), form=PrefixForm(ranks=2, parts=("train", "serve")))
+    train = [LogSource("n1", rank, "out", step="train") for rank in (0, 1)]
+    serve = LogSource("n1", 0, "out", step="serve")
+    shown = [Lines(train[0], b"w\n", (train[1],)), Lines(serve, b"x\n"), Lines(train[1], b"y\n")]
+    stream.show(
+        [*shown, Lines(train[0], b"z\n", (serve,)), Lines(LogSource("", None, "job"), b"j\n")]
+    )
+    assert capsysbinary.readouterr().out.splitlines() == [
+        b"n1  train r* | w",
+        b"n1  serve r0 | x",
+        b"n1  train r1 | y",
+        b"n1  * r0     | z",
+        b"job          | j",
+    ]
+
+
+def make_group_record(kind: str = "groups", **ranks: int) -> RunRecord:
+    record = RunRecord("t", "a-1", "a", Site("c", "slurm", Login("local"), "/r"), "0", 1.0)
+    shape = {"nodes": 3, "ranks_per_node": 8, kind: [*ranks], "part_ranks": ranks}
+    return record._replace(shape=shape)
+
+
+def test_ranks_are_counted_for_the_groups_that_are_shown(call: Call) -> None:
+    record = make_group_record(train=16, serve=1)
+    for steps, brief, count in (((), True, 17), (("train",), True, 16), (("serve",), False, 1)):
+        options = LogsOptions(**{**UNCHOSEN, "steps": steps})
+        assert select_lines(call, options, record).brief is brief
+        assert record.count_ranks(steps) == count
+    with pytest.raises(Usage, match="rank 1: group serve of a-1 has only rank 0"):
+        check_ranks(
+            LogsOptions(**{**UNCHOSEN, "steps": ("serve",), "ranks": (range(1, 2),)}), record
+        )
+
+
+def test_the_name_of_a_step_selects_all_its_rounds() -> None:
+    ranks = {"note-1": 1, "train-1": 4, "note-2": 1, "train-2": 4}
+    record = make_group_record("steps", **ranks)
+    assert record.count_ranks() == 4
+    for name, runs in (("train", ("train-1", "train-2")), ("train-2", ("train-2",))):
+        options = LogsOptions(**{**UNCHOSEN, "steps": (name,)})
+        assert select_steps(options, record).steps == runs
+    with pytest.raises(Usage, match="step trai: a-1 has no such step"):
+        select_steps(LogsOptions(**{**UNCHOSEN, "steps": ("trai",)}), record)
 
 
 @pytest.mark.parametrize(
@@ -139,7 +187,7 @@ def test_of_an_array_every_line_names_its_element(
 def test_nodes_and_ranks_give_the_width(
     nodes: str, ranks: int, prefix: bytes, capsysbinary: pytest.CaptureFixture[bytes]
 ) -> None:
-    stream = Stream(Call(Output({})), nodes=nodes, ranks=ranks)
+    stream = Stream(Call(Output({})), form=PrefixForm(nodes, ranks))
     stream.show([Lines(LogSource("n1", 0, "out"), b"x\n")])
     assert capsysbinary.readouterr().out == prefix + b"x\n"
 

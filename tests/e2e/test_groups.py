@@ -97,6 +97,41 @@ def test_a_crash_of_either_side_ends_the_job(
     until(lambda: not cluster.processes_with_env(run.token), "the end of every rank")
 
 
+BESIDE = """\
+import os, time
+from pathlib import Path
+name = os.environ["JOBGEN_STEP"]
+print("waits", flush=True)
+Path(f"{name}.{os.environ['SLURM_PROCID']}").touch()
+time.sleep(1000)
+"""
+
+
+def test_ranks_with_one_number_are_told_apart_by_their_group(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    folder = tmp_path / "job"
+    folder.mkdir()
+    (folder / "main.py").write_text(BESIDE)
+    train = {"nodes": 2, "procs_per_node": 2, "launcher": "srun", "run": "main.py"}
+    serve = {"on": "train", "nodes": 1, "launcher": "plain", "run": "main.py", "until": "train"}
+    job = {"name": "beside", "time": "1h", "groups": {"train": train, "serve": serve}}
+    run = submit(cluster, write(folder, job))
+    names = {"serve.0", *(f"train.{rank}" for rank in range(4))}
+    source = run.directory / "src"
+    until(lambda: names <= {path.name for path in source.iterdir()}, run.story)
+    logs = run.jobgen("logs", "--rank", "0").stdout
+    assert all(f" {name} r0 |" in logs for name in ("train", "serve")), logs
+    refused = run.jobgen("sh", "--rank", "0", "--", "true")
+    assert refused.returncode == 2
+    assert "is in several groups: serve, train" in refused.stderr
+    for name in ("train", "serve"):
+        words = ("--group", name, "--rank", "0", "--", "sh", "-c", "echo $JOBGEN_STEP")
+        assert run.jobgen("sh", *words).stdout == f"{name}\n"
+    assert run.jobgen("cancel").returncode == 0
+    run.wait()
+
+
 HEAD = """\
 import os, signal, socket, sys
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))

@@ -102,6 +102,9 @@ def test_the_steps_run_in_rounds_until_one_fails(cluster: Cluster, tmp_path: Pat
     logs = run.jobgen("logs", "--step", "train-1", "--rank", "1").stdout
     assert "train-1: rank 1 of 2" in logs
     assert "train-2" not in logs
+    logs = run.jobgen("logs", "--step", "train").stdout
+    assert all(f"train-{round_} r0 |" in logs for round_ in (1, 2)), logs
+    assert "note" not in logs
 
 
 @pytest.mark.train("torch")

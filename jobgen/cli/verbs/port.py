@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from jobgen.cli.call import Call
 from jobgen.cli.commands import verb
-from jobgen.cli.params import ID, NODE, RANK, PortPair
+from jobgen.cli.params import GROUP, ID, NODE, RANK, PortPair
 
 
 @verb(
@@ -19,9 +21,10 @@ from jobgen.cli.params import ID, NODE, RANK, PortPair
 @click.argument("ports", metavar="PORT[:LOCAL]", type=PortPair())
 @NODE
 @RANK
+@GROUP
 @click.option("--open", "browse", is_flag=True, help="Open it in the web browser")
 def command(
-    call: Call, ref: str, ports: tuple[int, int | None], node: str, rank: int | None, browse: bool
+    call: Call, ref: str, ports: tuple[int, int | None], *, browse: bool, **where: Any
 ) -> None:
     """Forward a port of a running job's node to this machine.
 
@@ -32,4 +35,4 @@ def command(
     from jobgen.app.forwarding import PortRequest
     from jobgen.cli.port_dialog import show_port
 
-    show_port(call, PortRequest(NodeChoice(ref, node, rank), *ports), browse=browse)
+    show_port(call, PortRequest(NodeChoice(ref, **where), *ports), browse=browse)

@@ -6,7 +6,7 @@ import click
 
 from jobgen.cli.call import Call
 from jobgen.cli.commands import verb
-from jobgen.cli.params import ID, NODE, RANK
+from jobgen.cli.params import GROUP, ID, NODE, RANK
 
 
 @verb(
@@ -19,9 +19,10 @@ from jobgen.cli.params import ID, NODE, RANK
 @ID
 @NODE
 @RANK
+@GROUP
 @click.argument("words", metavar="[-- COMMAND...]", nargs=-1, type=click.UNPROCESSED)
 def command(
-    call: Call, ref: str, node: str, rank: int | None, words: tuple[str, ...]
+    call: Call, ref: str, node: str, rank: int | None, group: str, words: tuple[str, ...]
 ) -> int | None:
     """Open a shell, or run a command, on a node of a running job.
 
@@ -32,4 +33,4 @@ def command(
     from jobgen.app.attaching import NodeChoice
     from jobgen.cli.shell_dialog import run_shell
 
-    return run_shell(call, NodeChoice(ref, node, rank), words)
+    return run_shell(call, NodeChoice(ref, node, rank, group), words)

@@ -36,7 +36,7 @@ program=("$@") id=$$.$RANDOM. signals=(TERM INT HUP QUIT USR1 USR2) recorder=$JO
 if setpriv --pdeathsig KILL true 2>/dev/null; then program=(setpriv --pdeathsig KILL "$@"); fi
 start_program() {
     trap - INT QUIT # bash ignores them in background processes
-    printf '%s\n' "$BASHPID" >"$JOBGEN_STATE_DIR/pids/$node.$rank"
+    printf '%s\n' "$BASHPID" >"$JOBGEN_STATE_DIR/pids/$JOBGEN_STEP@$node.$rank"
     export JOBGEN_RANK_ID=$id
     exec "${program[@]}" >>"$log.out" 2>>"$log.err" {alive}>&-
 }
