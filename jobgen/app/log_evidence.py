@@ -27,7 +27,7 @@ def gather_run(transport: Transport, record: RunRecord) -> Evidence | None:
     """What the newest start of a run left; None if it could not be read whole."""
     from jobgen.diagnose import read_record
     from jobgen.model.chain import find_first_job
-    from jobgen.model.events import find_decisive_step, read_events
+    from jobgen.model.events import find_decisive_step, have_succeeded, read_events
     from jobgen.transport.files import read_at, read_tail
 
     first = next(iter(record.failures), None)
@@ -57,6 +57,7 @@ def gather_run(transport: Transport, record: RunRecord) -> Evidence | None:
         *(f"{folder}/{e.node}.{e.rank}.{s}" for e in known.ends for s in ("err", "out")),
     ]
     return known._replace(
+        succeeded=have_succeeded(rows),
         state=str(record.state),
         logs=tuple(read_chunks(transport, logs, texts, wanted)),
         start=start,

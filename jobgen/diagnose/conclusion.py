@@ -38,7 +38,7 @@ def conclude(
     return cause._replace(
         certainty=_judge_certainty(cause, seen),
         retry=_judge_retry(cause, suspects, evidence, streams),
-        consequences=_list_consequences(cause, suspects),
+        consequences=() if evidence.succeeded else _list_consequences(cause, suspects),
         ruled_out=_rule_out(cause, seen, evidence),
     )
 

@@ -51,6 +51,8 @@ class Evidence(NamedTuple):
     """The first start of each rank, in order of time."""
     tasks: int = 0
     """The tasks of the job by the scheduler; 0 if unknown."""
+    succeeded: bool = False
+    """Whether every program ended well: what failed came after."""
     unused: str = ""
     """The nodes of the only step and those of the job, if the scheduler shows that they differ."""
 

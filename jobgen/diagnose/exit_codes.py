@@ -9,7 +9,7 @@ from jobgen.model.cause import CauseKind
 _CODES = {
     126: "not executable",
     127: "command not found",
-    255: "-1, or a lost ssh connection",
+    255: "-1, an invalid option of srun, or a lost ssh connection",
 }
 _SIGNALS = {
     "SIGABRT": "aborted",

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from jobgen.diagnose.evidence import Evidence, read_record
 from jobgen.diagnose.log_lines import LogText
-from jobgen.model.events import find_decisive_step, read_events
+from jobgen.model.events import find_decisive_step, have_succeeded, read_events
 
 _EVENTS = re.compile(r"(?:.*/)?state/(?P<task>\d+)/events/(?P<restart>\d+)\.[^/]+")
 _LOGS = re.compile(
@@ -74,11 +74,12 @@ def build_evidence(texts: Iterable[LogText], state: str = "") -> Evidence:
         elif (match := _LOGS.fullmatch(piece.path)) is None or _is_of(match, task, restart):
             logs.append(piece)
     rows = read_events("".join(events))
-    step = find_decisive_step(rows)
+    step, succeeded = find_decisive_step(rows), have_succeeded(rows)
     if step:  # other steps have succeeded, other groups only followed
         rows = tuple(row for row in rows if row.fields.get("step", "") == step)
         logs = [piece for piece in logs if _find_step(piece.path) in ("", step)]
     return read_record(rows)._replace(
+        succeeded=succeeded,
         state=state or _read_state(scheduler),
         logs=tuple(logs),
         start=restart + 1,

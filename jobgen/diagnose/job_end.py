@@ -11,6 +11,7 @@ from jobgen.diagnose.evidence import Evidence
 from jobgen.diagnose.failure_rules import Level, match_line, outranks
 from jobgen.diagnose.log_lines import ProcessLog
 from jobgen.diagnose.suspects import TERM
+from jobgen.follow.launcher_noise import drop_noise
 from jobgen.model.cause import CauseKind, Doubt, FailureCause
 
 _STATES: Mapping[str, CauseKind] = {
@@ -29,6 +30,11 @@ _EARLIER = 60.0
 """Seconds before the end of a job in which what its ranks report may follow from that end."""
 _OWN = re.compile(r"jobgen: (?P<who>[\w.-]+|rank \S+ on [\w.-]+): (?P<text>.*)")
 _SETUP = re.compile(r"(?:setup|stage|before|finally) failed: ")
+_ONCE = re.compile(
+    r"jobgen: (?:[\w.-]+: )?"
+    r"(?P<text>(?:before|finally) failed(?P<command>: .*| with exit code \d+))"
+)
+"""What became of the commands around the program: the command, then what the batch script says."""
 _SUMMARY = re.compile(
     r" (?:first|started), with exit code \d+$|^jobgen: preflight: \d+ of \d+ nodes "
 )
@@ -49,6 +55,8 @@ def judge(
     end = _find_end(evidence, seen)
     if end is not None and not _failed_before(end, ranks, evidence, seen):
         return _describe_end(end, streams)
+    if (ranks is None or evidence.succeeded) and (once := _find_failed_commands(streams)):
+        return once  # groups that were stopped at the end have left reports, too
     if evidence.ends and (ranks is None or ranks.rank is None):
         ranks = _judge_job(ranks, seen, streams)
     elif ranks is None or (not evidence.ends and (not ranks.text or ranks.doubt == Doubt.VICTIM)):
@@ -125,6 +133,25 @@ def _judge_job(
         end = cause or FailureCause(own.kind)
         return own._replace(node=end.node or own.node, code=end.code, signal=end.signal)
     return describe_clue(shown, cause) if shown is not None else cause
+
+
+def _find_failed_commands(streams: Sequence[ProcessLog]) -> FailureCause | None:
+    """The first command of ``before`` or ``finally`` that the job's own log reports as failed."""
+    for stream in streams:
+        if stream.known:
+            continue
+        texts = [line.text for line in stream.lines]
+        matches = [(at, m) for at, text in enumerate(texts) if (m := _ONCE.match(text))]
+        if not matches:
+            continue
+        at, match = min(matches, key=lambda row: not row[1]["command"].startswith(": "))
+        above = drop_noise(texts[max(0, at - MOST_LINES) : at])[-3:]
+        lines = limit([text for text in (*above, texts[at]) if text.strip()])
+        return FailureCause(
+            CauseKind.SETUP, match["text"], file=stream.path, lines=tuple(lines[-MOST_LINES:]),
+            below=len(texts) - at - 1, line=stream.lines[at].number,
+        )  # fmt: skip
+    return None
 
 
 def _find_last_error(streams: Sequence[ProcessLog]) -> FailureCause | None:

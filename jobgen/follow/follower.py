@@ -155,7 +155,9 @@ class Follower:
             source = self._view.identify(path)
             assembler = Assembler(raw=self._view.raw)
             # whoever asks for a rank wants to see where it waited
-            noise = NoiseFilter(peers=self._view.ranks is None)
+            noise = NoiseFilter(
+                peers=self._view.ranks is None, batch=source is not None and source.stream == "job"
+            )
             self._files[path] = _File(source, assembler, noise=noise) if source else None
         return self._files[path]
 

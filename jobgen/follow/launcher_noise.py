@@ -86,9 +86,11 @@ _MARKS = (b"srun: ", b"slurmstepd", b"Traceback (", b"elastic", b".cpp:", b"fram
 class NoiseFilter:
     """Splits the lines of one file, as they come, into those to show and those to fold."""
 
-    def __init__(self, *, peers: bool = False) -> None:
-        """With ``peers`` the frames of ranks that only lost another one are folded, too."""
+    def __init__(self, *, peers: bool = False, batch: bool = False) -> None:
+        """With ``peers`` the frames of ranks that only lost another one are folded, too; of the
+        ``batch`` script, what bash says of the commands that Slurm or the script itself ended."""
         self._peers = peers
+        self._batch = batch
         self.count = 0
         """Lines folded so far."""
         self._held: list[str] = []
@@ -103,7 +105,7 @@ class NoiseFilter:
 
     def feed(self, lines: bytes) -> bytes:
         """Complete lines in; those to show out. A traceback is kept back until its end."""
-        waits = self._held or self._rules or self._trails
+        waits = self._held or self._rules or self._trails or self._batch
         if not waits and not any(mark in lines for mark in _MARKS):
             return lines
         texts = lines.decode("utf-8", "surrogateescape").split("\n")[:-1]
@@ -163,6 +165,8 @@ class NoiseFilter:
             self._rules -= text.rstrip().endswith("=====")
             return True
         if self._trails and _TRAIL.match(text):
+            return True
+        if self._batch and text in {"Terminated", "Killed"}:
             return True
         noise = bool(_NOISE.match(text) or (not self._held and _ORPHAN.match(text)))
         self._trails, self._late = self._trails or noise, self._late or noise

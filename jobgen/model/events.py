@@ -159,6 +159,20 @@ def find_decisive_step(events: Sequence[Event]) -> str:
     return newest.fields.get("step", "") if newest else ""
 
 
+def have_succeeded(events: Sequence[Event]) -> bool:
+    """Whether every program that has begun ended with 0, or was stopped because others had.
+
+    Of a job with one program, whether all its ranks did.
+    """
+    steps = {e.fields.get("step", ""): e for e in events if e.kind == "step"}
+    if steps:
+        return all(event.read_number("code") == 0 for event in steps.values())
+    ends = {event.rank: event for event in events if event.kind == "exit"}
+    world = max((event.read_number("world") or 0 for event in events), default=0)
+    well = [rank for rank, end in ends.items() if rank is not None and end.read_number("code") == 0]
+    return 0 < world <= len(well) == len(ends)
+
+
 def list_silences(start: int, text: str, task: str = "") -> list[Silence]:
     """The ranks whose end the others seem not to have noticed, in one start."""
     return [

@@ -71,6 +71,13 @@ FINAL = frozenset(
 )
 
 
+_STOPPED_BY_SLURM = frozenset(
+    {JobState.CANCELLED, JobState.TIMEOUT, JobState.DEADLINE, JobState.PREEMPTED}
+)
+_TERMINATED = 128 + 15
+"""The exit code of what SIGTERM has ended."""
+
+
 class JobId(NamedTuple):
     """A scheduler's id, structured: job, array task, component of a het job, cluster."""
 
@@ -237,7 +244,11 @@ class RunRecord(NamedTuple):
     def failed_step(self) -> str:
         """The step or group whose failure ended the newest start; empty if none did."""
         newest = [run for run in self.step_runs if run.start == self.restarts + 1]
-        return next((run.name for run in newest if run.code), "")
+        return next((run.name for run in newest if run.code and not self.has_stopped(run)), "")
+
+    def has_stopped(self, run: StepRecord) -> bool:
+        """Whether a step or group got SIGTERM when Slurm ended the job: it did not fail."""
+        return run.code == _TERMINATED and self.state in _STOPPED_BY_SLURM
 
     @property
     def codes(self) -> tuple[CodeRecord, ...]:

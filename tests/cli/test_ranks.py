@@ -78,7 +78,7 @@ def test_a_job_stopped_before_its_end_is_explained_with_the_command_that_goes_on
         (139, 11, "exit code 139: SIGSEGV, segmentation fault"),
         (192, 64, "exit code 192: SIGRTMAX"),
         (160, 32, "exit code 160: signal 32"),
-        (255, 0, "exit code 255: -1, or a lost ssh connection"),
+        (255, 0, "exit code 255: -1, an invalid option of srun, or a lost ssh connection"),
         (127, 0, "exit code 127: command not found"),
     ],
 )
@@ -181,6 +181,15 @@ def test_steps_are_listed_with_how_they_ended_and_how_long_they_took() -> None:
     assert "\n  step train: failed with exit code 3 after 5s\n" in text
     shown = jobs.dump_job(record)["steps"]
     assert [(row["name"], row["code"]) for row in shown] == [("prepare", 0), ("train", 3)]
+
+
+def test_a_step_that_slurm_ended_with_the_job_has_not_failed() -> None:
+    record = run_steps([1, "train", 60.0, 65.0, 143, "0"])._replace(state=JobState.TIMEOUT)
+    assert "step train: ended with the job after 5s" in describe_steps(record)
+    assert record.failed_step == ""
+    failed = record._replace(state=JobState.FAILED)
+    assert "step train: failed with exit code 143 after 5s" in describe_steps(failed)
+    assert failed.failed_step == "train"
 
 
 def test_many_runs_of_steps_are_folded_down_to_what_matters() -> None:

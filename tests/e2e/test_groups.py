@@ -97,6 +97,26 @@ def test_a_crash_of_either_side_ends_the_job(
     until(lambda: not cluster.processes_with_env(run.token), "the end of every rank")
 
 
+def test_a_failing_finally_is_the_cause_where_all_groups_ended_well(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    folder = tmp_path / "job"
+    folder.mkdir()
+    plain = {"nodes": 1, "launcher": "plain"}
+    groups = {
+        "train": {**plain, "run": "true"},
+        "serve": {**plain, "run": "sleep 1000", "until": "train"},
+    }
+    job = {"name": "ends", "time": "1h", "groups": groups, "finally": "exit 3"}
+    run = submit(cluster, write(folder, job))
+    assert run.wait() == 1, run.story()
+    assert run.show()["exit"] == "3:0"
+    why = " ".join(run.jobgen("diagnose").stdout.split())
+    assert "finally failed with exit code 3" in why
+    assert "Followed" not in why, why
+    assert "signal" not in why, why
+
+
 BESIDE = """\
 import os, time
 from pathlib import Path
@@ -301,6 +321,10 @@ def test_cancel_ends_all_groups(cluster: Cluster, tmp_path: Path) -> None:
     assert run.jobgen("cancel").returncode == 0
     run.wait()
     assert run.show()["state"] == "CANCELLED", run.story()
+    shown = run.jobgen("show").stdout
+    assert "failed" not in shown, shown
+    assert "group train: ended with the job" in shown
+    assert "Terminated" not in run.jobgen("logs").stdout
     until(lambda: not cluster.processes_with_env(run.token), "the end of every rank")
 
 

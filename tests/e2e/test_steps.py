@@ -44,7 +44,7 @@ def start(cluster: Cluster, folder: Path, argument: str = "", **keys: object) ->
     run = f"main.py {argument}"
     steps = [{"name": "train", "run": run}, {"name": "eval", "run": run, "nodes": 1}]
     job = {"name": "steps", "nodes": 2, "time": "1h", "procs_per_node": 2, "steps": steps}
-    job["finally"] = 'echo "$JOBGEN_EXIT_CODE" >>ended'
+    job["finally"] = 'echo "$JOBGEN_EXIT_CODE${JOBGEN_STEP-}" >>ended'
     return submit(cluster, write(folder, {**job, **keys}))
 
 

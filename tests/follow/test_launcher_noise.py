@@ -66,6 +66,11 @@ def test_what_tells_a_cause_stays(line: str) -> None:
     assert drop_noise([line]) == [line]
 
 
+def test_what_bash_says_of_an_ended_command_is_folded_in_the_log_of_the_job_alone() -> None:
+    for batch, shown in ((True, []), (False, ["Terminated"])):
+        assert [*NoiseFilter(batch=batch).choose(["Terminated"])] == shown
+
+
 def test_tracebacks_of_two_nodes_in_one_another_are_folded() -> None:
     both = [line for pair in zip(CHILD, CHILD, strict=True) for line in pair]
     assert drop_noise(["a", *both, "b"]) == ["a", "b"]

@@ -43,7 +43,7 @@ def describe_steps(record: RunRecord) -> list[str]:
     lines = [f"{folded} {record.part_kind}s: succeeded"] if folded else []
     lines += [
         f"{f'element {defuse(run.task)}: ' if array else ''}{record.part_kind} {defuse(run.name)}: "
-        + _describe_step(run, ended=record.ended)
+        + _describe_step(run, record)
         for run in shown
     ]
     waiting = [name for name in record.steps if name not in {run.name for run in runs.values()}]
@@ -60,12 +60,14 @@ def _fold_succeeded(runs: list[StepRecord]) -> tuple[list[StepRecord], int]:
     return [*kept, *runs[-MANY_STEPS:]], len(old) - len(kept)
 
 
-def _describe_step(run: StepRecord, *, ended: bool) -> str:
+def _describe_step(run: StepRecord, record: RunRecord) -> str:
     if run.code is None:
-        return "ended with the job" if ended else "running"
+        return "ended with the job" if record.ended else "running"
     took = f" after {format_span(int(max((run.ended or run.begun) - run.begun, 0)))}"
     if run.stopped:
         return f"stopped{took}"
+    if record.has_stopped(run):
+        return f"ended with the job{took}"
     if run.code == STOPPED_EARLY:
         return f"stopped by the pre-timeout signal{took}"
     return f"succeeded{took}" if not run.code else f"failed with exit code {run.code}{took}"
