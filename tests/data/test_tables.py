@@ -75,7 +75,7 @@ def whole(example: str, code: str) -> str:
         return example
     there = set(re.findall(r"^([A-Za-z_]+):", example, re.MULTILINE))
     base = CLUSTER if code.startswith(("J17", "J183", "J185", "J186")) else JOB
-    if code == "J299":  # each group has these
+    if code in {"J299", "J330"}:  # each group has these
         there |= {"run", "nodes"}
     return "\n".join([example, *(f"{k}: {v}" for k, v in base.items() if k not in there), ""])
 
