@@ -18,7 +18,7 @@ from jobgen.model.record import JobId, JobState, RunRecord
 from jobgen.model.units import UnitError
 from jobgen.named_tuple import NamedTuple
 from jobgen.submission import scripts, wire
-from jobgen.submission.program_report import EXPECTED
+from jobgen.submission.program_report import EXPECTED, GPU
 from jobgen.submission.states import Phase, State
 
 if TYPE_CHECKING:
@@ -180,17 +180,17 @@ def _is_shapes(value: object) -> bool:
 
 
 def _is_shape(value: object) -> bool:
-    if not isinstance(value, dict) or not _are_sizes(value.get(EXPECTED, {})):
-        return False
-    return value.keys() <= {*_keep_sound(value), EXPECTED} - {SHAPES}
+    return isinstance(value, dict) and value.keys() <= {*_keep_sound(value)} - {SHAPES}
 
 
-def _are_sizes(value: object) -> bool:
-    return isinstance(value, dict) and all(map(_is_size, value.values()))
+def _is_estimate(value: object) -> bool:
+    """Whether this is what the plan of a run expected, and of which GPU."""
+    told = value if isinstance(value, dict) else {GPU: None}
+    return all(_is_text(told[key]) if key == GPU else _is_amount(told[key]) for key in told)
 
 
-def _is_size(value: object) -> bool:
-    return isinstance(value, int) and 0 <= value < 1 << 60
+def _is_amount(value: object) -> bool:
+    return isinstance(value, (int, float)) and 0 <= value < 1 << 60
 
 
 def _is_indexes(value: object) -> bool:
@@ -223,6 +223,7 @@ _SOUND: Mapping[str, Callable[[object], bool]] = {
     **dict.fromkeys(("sets", "outputs"), _is_texts),
     **dict.fromkeys(("steps", "groups"), _is_steps),
     "part_ranks": _is_ranks,
+    EXPECTED: _is_estimate,
     "labels": _is_labels,
     "race": _is_race,
     SHAPES: _is_shapes,

@@ -18,7 +18,9 @@ from jobgen.app.recovering import recover
 from jobgen.app.submit import submit
 from jobgen.app.world import World
 from jobgen.errors import Missing, Usage
+from jobgen.model.plan import Estimate
 from jobgen.model.record import JobState, RunRecord
+from jobgen.submission.program_report import record_estimate
 
 Job = Callable[..., Path]
 
@@ -69,12 +71,13 @@ def test_a_run_keeps_its_labels_and_set_values(world: World, forgetful: World, j
     record = submit(world, prepare(world, path, "here", ["time=2m"]))
     jobs.wait(world, [record.alias])
     (known,) = recover(forgetful, "here").records
-    left_out = {"file", "profile", "expected"}
+    left_out = {"file", "profile"}
     assert known.shape == {k: v for k, v in record.shape.items() if k not in left_out}
 
 
 ODD = {"arrays": [[0, "x"]], "array": "9-1", "options": ["--wrap=rm"], "race": [[]], "labels": [1]}
-ODD |= {"race_shapes": {"1": {"nodes": "2"}}, "bundle": "../other"}
+ODD |= {"race_shapes": {"1": {"nodes": "2"}}, "bundle": "../other", "expected": {"gpu": 7}}
+EXPECTED = record_estimate(Estimate(2e9, 3e9, 4e9, 8e9, "fits", "", seconds=2.5, gpu="A100"))
 
 
 def test_what_jobgen_never_writes_is_not_kept(world: World, forgetful: World, job: Job) -> None:
@@ -85,6 +88,19 @@ def test_what_jobgen_never_writes_is_not_kept(world: World, forgetful: World, jo
     file.write_text(json.dumps({**about, "shape": {**about["shape"], **ODD, "other": 1}}))
     (known,) = recover(forgetful, "here").records
     assert not {*ODD, "other"} & {*known.shape}
+
+
+def test_the_shapes_of_a_race_are_kept_with_their_estimates(
+    world: World, forgetful: World, job: Job
+) -> None:
+    record = run(world, job("exit 0"))
+    jobs.wait(world, [record.alias])
+    file = Path(record.directory) / "run.json"
+    about = json.loads(file.read_text())
+    told = {**EXPECTED, "race_shapes": {"1": {"nodes": 2, **EXPECTED}}}
+    file.write_text(json.dumps({**about, "shape": {**about["shape"], **told}}))
+    (known,) = recover(forgetful, "here").records
+    assert {key: known.shape.get(key) for key in told} == told
 
 
 def test_an_alias_that_is_taken_is_not_given_twice(
