@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 from math import inf
 from statistics import median
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from jobgen.app.run_comparison import RunComparison, compare_run
-from jobgen.app.world import World, read_regular
+from jobgen.app.world import World, read_regular, replace_file
 from jobgen.errors import CheckFailed, JobgenError
 from jobgen.model.record import JobState
 from jobgen.named_tuple import NamedTuple
@@ -160,18 +159,16 @@ def _require_finished(record: RunRecord) -> None:
 
 
 def _change(world: World, cluster: str, token: str, run: CalibratedRun | None) -> None:
-    """Keep a run in place of what was kept of it; no reader sees half a file."""
+    """Keep a run in place of what was kept of it."""
     path = locate_calibration(world, cluster)
     before = _read(path)
     after = [each for each in before if each.token != token]
     if run is None and len(after) == len(before):
         return
     rows = [each._asdict() for each in (*after, *([run] if run else []))]
-    part = path.with_suffix(f".{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        part.write_text(json.dumps({"runs": rows}, indent=1) + "\n", "utf-8")
-        part.replace(path)
+        replace_file(path, json.dumps({"runs": rows}, indent=1) + "\n")
     except OSError as error:
         raise JobgenError(f"cannot write {path}: {error.strerror}") from error
 

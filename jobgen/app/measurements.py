@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jobgen.app.world import World, read_regular
+from jobgen.app.world import World, read_regular, replace_file
 from jobgen.model.facts import ModelMeasurement
 from jobgen.model.trained import is_function
 from jobgen.named_tuple import NamedTuple
@@ -104,6 +103,4 @@ def _digest_file(path: Path) -> str:
 def keep_report(model: OwnModel, report: Mapping[str, Any]) -> None:
     """Keep a report for later plans; no reader sees half of it. Raises OSError."""
     model.path.parent.mkdir(parents=True, exist_ok=True)
-    part = model.path.with_suffix(f".{os.getpid()}")
-    part.write_text(json.dumps(report), "utf-8")
-    part.replace(model.path)
+    replace_file(model.path, json.dumps(report))

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import time
 from pathlib import Path
 
 from jobgen.app.benching import allreduce
-from jobgen.app.world import World
+from jobgen.app.world import World, replace_file
 from jobgen.errors import Diagnostic, Invalid, Missing
 from jobgen.model.units import format_size
 from jobgen.named_tuple import NamedTuple
@@ -57,14 +56,11 @@ def write_proof(world: World, path: Path, proof: Proof) -> None:
     first, *more = proof.lines
     comments = [f"# Tested {day} by {proof.run}: {_to_comment(first)};"]
     comments += [f"#   {_to_comment(line)}" for line in more]
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
         lines = split_lines(path.read_text("utf-8"))
         end = next((n for n, line in enumerate(lines) if not line.startswith("#")), len(lines))
-        part.write_text("\n".join([*lines[:end], *comments, *lines[end:], ""]), "utf-8")
-        part.replace(path)
+        replace_file(path, "\n".join([*lines[:end], *comments, *lines[end:], ""]))
     except OSError as error:
-        part.unlink(missing_ok=True)
         message = f"{world.format_path(path)} cannot be written: {error.strerror}"
         raise Invalid(Diagnostic("J418", message, hint="check its permissions")) from error
 

@@ -186,6 +186,17 @@ def write_regular(path: Path, content: bytes) -> None:
         stream.write(content)
 
 
+def replace_file(path: Path, text: str) -> None:
+    """Write a file of jobgen's own in one step: no reader sees half of it. Raises OSError."""
+    part = path.with_name(f"{path.name}.{os.getpid()}.part")
+    try:
+        part.write_text(text, "utf-8")
+        part.replace(path)
+    except OSError:
+        part.unlink(missing_ok=True)
+        raise
+
+
 def _open_unblocked(path: str, flags: int) -> int:
     """A descriptor at once, even of a pipe that nobody writes to."""
     return os.open(path, flags | os.O_NONBLOCK)

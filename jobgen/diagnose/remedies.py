@@ -40,9 +40,15 @@ def list_remedies(
     Of a command that needs a run, and there is none, what it is for remains.
     """
     rank = "" if cause.rank is None else str(cause.rank)
-    names = {"RUN": run, "NODE": cause.node, "RANK": rank, "MISSING": rank, "NAME": cluster}
-    names["JOB"] = job
-    names["FILE:LINE"] = find_own_place(cause.lines) or _UNKNOWN_PLACE
+    names = {
+        "RUN": run,
+        "JOB": job,
+        "NAME": cluster,
+        "NODE": cause.node,
+        "RANK": rank,
+        "MISSING": rank,
+        "FILE:LINE": find_own_place(cause.lines) or _UNKNOWN_PLACE,
+    }
     said = _split_says(cause.says)
     remedies = [Remedy(said)] if said else []
     for fix in get_cause(cause.kind).fixes:

@@ -1,13 +1,14 @@
-"""The way out: what is said of a cluster that cannot be reached."""
+"""The way out: what is said of a cluster that cannot be reached, and files written in one step."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from jobgen.app.world import UNKNOWN_HOST, World
+from jobgen.app.world import UNKNOWN_HOST, World, replace_file
 from jobgen.catalog import SHIPPED
 from jobgen.errors import Diagnostic, Unreachable
 from jobgen.load import load_cluster
@@ -40,3 +41,14 @@ def test_every_shipped_profile_has_its_name_as_its_host(world: World) -> None:
         site = load_cluster(file.text, file.label, parent=file.parent).value
         if file.origin == SHIPPED and site.ssh is not None and file.name != "lumi-g":
             assert site.ssh.host == file.name
+
+
+def test_a_file_is_replaced_whole_and_a_failure_leaves_nothing_behind(tmp_path: Path) -> None:
+    file, folder = tmp_path / "x.json", tmp_path / "folder"
+    replace_file(file, "old")
+    replace_file(file, "new")
+    folder.mkdir()
+    with pytest.raises(OSError, match="directory"):
+        replace_file(folder, "text")
+    assert file.read_text() == "new"
+    assert {path.name for path in tmp_path.iterdir()} == {"x.json", "folder"}

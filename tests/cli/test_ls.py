@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from jobgen.app.array_elements import ElementRow
-from jobgen.app.jobs import CROWDED, list_runs
+from jobgen.app.listing import CROWDED, list_runs
 from jobgen.app.run_filter import RunFilter
 from jobgen.app.world import World
 from jobgen.cli.output import Ink

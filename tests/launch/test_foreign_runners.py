@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,25 @@ import pytest
 from jobgen.cli.main import run as run_command
 from jobgen.launch.foreign_runners import suggest_keys
 from jobgen.load import check
+
+Lint = Callable[[str], str]
+
+
+@pytest.fixture
+def lint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Lint:
+    """What ``lint`` says of errors in a job on two nodes with these keys, in one line."""
+
+    def say(keys: str) -> str:
+        text = f"name: x\ncluster: a100x16\nnodes: 2\ntime: 1h\n{keys}"
+        (tmp_path / "job.yaml").write_text(text, encoding="utf-8")
+        monkeypatch.chdir(tmp_path)
+        assert run_command(["lint", "job.yaml"]) == 3
+        return " ".join(capsys.readouterr().out.replace("|", " ").split())
+
+    return say
+
 
 RUNS = {
     "docker run img python train.py --lr 1": (
@@ -66,31 +86,15 @@ def test_the_keys_can_be_written(run: str) -> None:
         ),
     ],
 )
-def test_a_launcher_of_an_environment_keeps_its_runner(
-    run: str,
-    keys: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    text = f"name: x\ncluster: a100x16\nnodes: 2\ntime: 1h\nrun: {run}\n"
-    (tmp_path / "job.yaml").write_text(text, encoding="utf-8")
-    monkeypatch.chdir(tmp_path)
-    assert run_command(["lint", "job.yaml"]) == 3
-    screen = " ".join(capsys.readouterr().out.replace("|", " ").split())
+def test_a_launcher_of_an_environment_keeps_its_runner(run: str, keys: str, lint: Lint) -> None:
+    screen = lint(f"run: {run}\n")
     assert f"write 'train.py' and set launcher: {keys}" in screen
     assert "bin/activate" not in screen
 
 
-def test_the_advice_for_multi_prog_is_groups(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    text = "name: x\ncluster: a100x16\nnodes: 1\ntime: 1h\nrun: ./programs\n"
-    text += "launcher: {type: srun, args: [--multi-prog]}\n"
-    (tmp_path / "job.yaml").write_text(text, encoding="utf-8")
-    monkeypatch.chdir(tmp_path)
-    assert run_command(["lint", "job.yaml"]) == 3
-    assert "set groups instead" in " ".join(capsys.readouterr().out.split())
+def test_the_advice_for_multi_prog_is_groups(lint: Lint) -> None:
+    screen = lint("run: ./programs\nlauncher: {type: srun, args: [--multi-prog]}\n")
+    assert "set groups instead" in screen
 
 
 @pytest.mark.parametrize(
@@ -107,16 +111,6 @@ def test_the_advice_for_multi_prog_is_groups(
         ),
     ],
 )
-def test_the_launcher_inside_srun_is_the_one_to_set(
-    run: str,
-    advice: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    text = f"name: x\ncluster: a100x16\nnodes: 2\ntime: 1h\nrun: {run}\n"
-    (tmp_path / "job.yaml").write_text(text, encoding="utf-8")
-    monkeypatch.chdir(tmp_path)
-    assert run_command(["lint", "job.yaml"]) == 3
-    screen = " ".join(capsys.readouterr().out.replace("|", " ").split())
+def test_the_launcher_inside_srun_is_the_one_to_set(run: str, advice: str, lint: Lint) -> None:
+    screen = lint(f"run: {run}\n")
     assert f"write {advice}" in screen

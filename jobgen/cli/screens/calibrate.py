@@ -50,7 +50,7 @@ def _draw_run(run: RunComparison, ink: Ink, *, forced: bool) -> str:
     memory, step = run.choose_memory(force=forced), run.choose_step(force=forced)
     rows = [_HEAD]
     for figure in run.figures:
-        write = _write_step if figure.name == "step" else _write_size
+        write = format_time if figure.name == "step" else _write_size
         planned = write(figure.planned) if figure.planned else "unknown"
         ratio = f"{TIMES}{figure.ratio:.2f}" if figure.ratio else "-"
         used = _describe_use(figure, used=figure in (memory, step))
@@ -61,10 +61,6 @@ def _draw_run(run: RunComparison, ink: Ink, *, forced: bool) -> str:
 
 def _write_size(amount: float) -> str:
     return f"{to_gib(amount)} GiB"
-
-
-def _write_step(amount: float) -> str:
-    return format_time(amount)
 
 
 def _describe_use(figure: Figure, *, used: bool) -> str:

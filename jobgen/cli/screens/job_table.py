@@ -24,7 +24,7 @@ from jobgen.shell import split_lines
 from jobgen.wording import count
 
 if TYPE_CHECKING:
-    from jobgen.app.jobs import ListedRuns
+    from jobgen.app.listing import ListedRuns
 
 HEADS = ("JOB", "JOBID", "CLUSTER", "STATE", "NODES", "ELAPSED", "LEFT", "INFO")
 DISPENSABLE = ("NODES", "LEFT", "JOBID", "CLUSTER")

@@ -29,14 +29,14 @@ def command(call: Call, states: tuple[str, ...], **chosen: Any) -> None:
     --set K=V lists only jobs that were submitted with this --set, and elements of sweeps with
     this value; --set K those with any value.
     """
-    from jobgen.app import jobs
+    from jobgen.app import listing
     from jobgen.app.run_filter import RunFilter
     from jobgen.cli.screens import job_table
 
     wanted = RunFilter(call.flags.cluster, states, call.flags.sets)
-    listed = jobs.list_runs(call.world, wanted=wanted, **chosen)
+    listed = listing.list_runs(call.world, wanted=wanted, **chosen)
     if call.flags.verbose:
-        listed = jobs.add_elements(call.world, listed)
+        listed = listing.add_elements(call.world, listed)
     now, seen = call.world.now(), call.output.seen
     call.answer(
         lambda: job_table.dump_listed(listed),
