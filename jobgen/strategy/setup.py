@@ -82,6 +82,8 @@ class Setup(NamedTuple):
     offload_activations: bool = False
     reshard: bool | int = True
     """fsdp2: ``reshard_after_forward``."""
+    split_root: bool = False
+    """fsdp2: the embedding is a unit of its own, and so is the output layer with its norm."""
     framework: str = "torch"
     flash: bool = True
     """Attention without the matrix of scores in memory."""
@@ -124,6 +126,8 @@ class Setup(NamedTuple):
     keeps_full_copy: bool = False
     """The whole model is on the GPU in 16 bits once: full state dicts of FSDP, or weights that are
     quantized only then."""
+    expandable: bool = False
+    """The allocator has ``expandable_segments``."""
     lazy_modules: bool = True
     """CUDA loads a kernel when it is first used: since torch 1.13 with CUDA 11.7."""
     world_per_node: int = 8

@@ -139,7 +139,7 @@ def _moments(setup: Setup, stage: PipelineStage) -> tuple[Parts, ...]:
             "backward",
             *rest,
             returning,
-            extra.reduced,
+            extra.buckets + extra.first_inputs,
             stored,
             0.0,
             max(micro.working, ending),

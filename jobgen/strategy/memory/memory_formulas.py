@@ -20,12 +20,12 @@ from jobgen.strategy.memory.memory_states import (
     count_whole_grads,
 )
 from jobgen.strategy.memory.outside import (
-    CACHE,
     COMMUNICATOR,
     CONTEXT,
     EAGER_CONTEXT,
     KERNELS,
     count_communicators,
+    get_cache_factor,
 )
 from jobgen.strategy.setup import Setup
 from jobgen.strategy.spec import TRAITS
@@ -296,7 +296,7 @@ def _context(case: _Case) -> Why:
 
 
 def _cache(case: _Case) -> Why:
-    terms = [Term(((CACHE, ""), (case.parts.allocated, "B allocated")))]
+    terms = [Term(((get_cache_factor(case.setup), ""), (case.parts.allocated, "B allocated")))]
     rest = case.size - terms[0].bytes
     if rest > 1e-6 * case.size:
         terms.append(Term(((rest, "B of partly filled blocks"),)))
