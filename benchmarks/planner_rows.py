@@ -211,6 +211,7 @@ def _loss(said: Mapping[str, str], framework: str) -> str:
         "narrow": "gptq" in said["trainable"] or bool(pure) or framework == "nanotron",
         "in-place": framework in {"megatron", "megatron-deepspeed"},
         "compiled": compiled,
+        "held": "keeps the logits" in notes,
     }
     return next((kind for kind, holds in kinds.items() if holds), "plain")
 
@@ -290,8 +291,8 @@ def _setup(said: Mapping[str, str]) -> Setup:
         unsynced=framework == "transformers",
         reduce_bucket=_bucket(said, strategy, framework),
         step_copies=1 if _is_recent(said) else 2,
-        # its ``apply_fsdp`` since pull request 1094; the month before, torch's nightly builds let go
-        # of the root as well (pytorch/pytorch, pull request 154704)
+        # its ``apply_fsdp`` since pull request 1094; a month before, torch's nightly builds already
+        # let go of the root (pytorch/pytorch, pull request 154704)
         split_root=framework == "torchtitan" and _is_recent(said, month=6),
         expandable=_is_expandable(said, framework),
         lazy_modules=not _is_old(said),

@@ -9,7 +9,7 @@ from jobgen.strategy.measured_model import MeasuredModel
 from jobgen.strategy.shapes.architecture import Kind, Model, Tensor
 from jobgen.strategy.spec import Batch, Mesh, Offloaded
 
-Loss = Literal["plain", "narrow", "in-place", "compiled", "chunked", "fused"]
+Loss = Literal["plain", "held", "narrow", "in-place", "compiled", "chunked", "fused"]
 LINEAR: tuple[Kind, ...] = ("attention", "mlp", "expert", "shared")
 """Kinds of tensors that are linear layers inside of a layer."""
 
@@ -89,7 +89,8 @@ class Setup(NamedTuple):
     """Attention without the matrix of scores in memory."""
     compiled: bool = False
     loss: Loss = "plain"
-    """How logits become the loss: eagerly in fp32, eagerly in 16 bits, in fp32 in their own memory
+    """How logits become the loss: eagerly in fp32, so that fp32 logits are held until the backward
+    pass has ended, eagerly in 16 bits, in fp32 in their own memory
     as Megatron's, in one compiled kernel, chunk by chunk, or together with the output layer, so
     that no logits are kept."""
     fused_norms: bool = False

@@ -251,6 +251,10 @@ def _activations(case: _Case) -> Why:
 
 _LOSS = {
     "plain": ("log-softmax, its gradient and the logits', in fp32", "torch 2.13, cross_entropy"),
+    "held": (
+        "logits, log-softmax, its gradient and the logits', in fp32",
+        "torch 2.13, cross_entropy; transformers 4.45, models/llama",
+    ),
     "narrow": ("logits, log-softmax and two gradients", "torch 2.13, cross_entropy"),
     "in-place": (
         "logits, and an fp32 copy that becomes their gradient",

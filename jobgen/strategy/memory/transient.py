@@ -96,7 +96,7 @@ def _gathered(setup: Setup, stage: PipelineStage) -> Transient:
     if apart:  # the embedding is not gathered while the loss is computed
         params -= each * end
     backward = params + recipe.compute * (stage.largest + root)
-    # a root that is one unit is reduced last (_fsdp_state.py, ``_root_post_backward_final_callback``)
+    # one root is reduced last (_fsdp_state.py, ``_root_post_backward_final_callback``)
     waits = stage.last and not apart and count_whole_grads(setup, stage) == 0
     returning = params + (recipe.compute * end if waits else 0.0)
     # a loss that is fused with the output layer makes that layer's gradient at once
