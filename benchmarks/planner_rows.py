@@ -50,6 +50,8 @@ class Row(NamedTuple):
     """Whether what joins the GPUs is known, and how fast they may be."""
     missing: str = ""
     """Why its memory is not scored."""
+    blind: float | None = None
+    """The estimate in GiB before its source had shown any mistake of the planner, where kept."""
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -93,6 +95,7 @@ def row(said: Mapping[str, str]) -> Row:
         said["outcome"] != "OOM",
         _interconnect(said),
         f"no {', '.join(gaps)}" if gaps else "",
+        _number(said.get("blind_gib", "")),
     )
 
 

@@ -102,7 +102,7 @@ def _gathered(setup: Setup, stage: PipelineStage) -> Transient:
     # a loss that is fused with the output layer makes that layer's gradient at once
     at_loss = returning if setup.loss == "fused" else params
     step = _step(setup, stage.params, cut) + _widen(setup, stage.params / cut)
-    return Transient(at_loss, backward, pool, step, returning, inputs=inputs, first_inputs=first)
+    return Transient(at_loss, backward, pool, step, params, returning, inputs, first)
 
 
 def _buffer_gradients(
