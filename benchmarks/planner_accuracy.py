@@ -50,7 +50,7 @@ def score(rows: Sequence[Row]) -> dict[str, Any]:
         },
         "coverage_pct": scores.measure_coverage(held),
         "coverage_left_out_pct": scores.cover_left_out(held),
-        "intervals": scores.list_intervals(held),
+        "interval": [round(each, 3) for each in scores.fit_interval(held)] if held else None,
         "fits": scores.score_fits(rows),
         "step": {**scores.summarize(timed), "per_source": scores.by_source(timed)},
         "not_scored": {one.id: one.missing for one in rows if one.missing},
@@ -103,7 +103,7 @@ def _format(found: dict[str, Any]) -> str:
     ]
     lines.append(
         f"coverage: {found['coverage_pct']} %; with each source left out "
-        f"{found['coverage_left_out_pct']} %; measured / estimated: {found['intervals']}"
+        f"{found['coverage_left_out_pct']} %; measured / estimated: {found['interval']}"
     )
     lines.append(
         f"fits: {fits['oom_called_fits']} of {fits['oom_rows']} that died are said to fit, and "

@@ -50,6 +50,8 @@ class Row(NamedTuple):
     """Whether what joins the GPUs is known, and how fast they may be."""
     missing: str = ""
     """Why its memory is not scored."""
+    blind: float | None = None
+    """The estimate in GiB before its source had shown any mistake of the planner, where kept."""
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -93,6 +95,7 @@ def row(said: Mapping[str, str]) -> Row:
         said["outcome"] != "OOM",
         _interconnect(said),
         f"no {', '.join(gaps)}" if gaps else "",
+        _number(said.get("blind_gib", "")),
     )
 
 
@@ -211,6 +214,7 @@ def _loss(said: Mapping[str, str], framework: str) -> str:
         "narrow": "gptq" in said["trainable"] or bool(pure) or framework == "nanotron",
         "in-place": framework in {"megatron", "megatron-deepspeed"},
         "compiled": compiled,
+        "held": "keeps the logits" in notes,
     }
     return next((kind for kind, holds in kinds.items() if holds), "plain")
 
@@ -274,7 +278,8 @@ def _setup(said: Mapping[str, str]) -> Setup:
         compiled=said["compile"] == "1",
         loss=_loss(said, framework),  # type: ignore[arg-type]
         persistent_grads=native or (strategy == "ddp" and data > 1),
-        fused_step=framework != "transformers",
+        # InternEvo steps with torch's own AdamW (train/training_internlm.py)
+        fused_step=framework not in {"transformers", "internevo"},
         repeat_kv=framework in {"torchtitan", "torchtune", "litgpt"},
         loose=bool(re.search(r"variable-length|padded, not packed", said["notes"])),
         sequence_parallel=framework in {"torchtitan", "nanotron", "megatron"},
@@ -289,6 +294,10 @@ def _setup(said: Mapping[str, str]) -> Setup:
         unsynced=framework == "transformers",
         reduce_bucket=_bucket(said, strategy, framework),
         step_copies=1 if _is_recent(said) else 2,
+        # its ``apply_fsdp`` since pull request 1094; a month before, torch's nightly builds already
+        # let go of the root (pytorch/pytorch, pull request 154704)
+        split_root=framework == "torchtitan" and _is_recent(said, month=6),
+        expandable=_is_expandable(said, framework),
         lazy_modules=not _is_old(said),
         keeps_full_copy=framework == "litgpt" and (shard > 1 or "QLoRA" in said["trainable"]),
         world_per_node=min(8, _int(said["n_gpus"], 1)),
@@ -297,6 +306,13 @@ def _setup(said: Mapping[str, str]) -> Setup:
 
 _OLD = re.compile(r"bigscience|april2021|SC21|blog pytorch-fsdp", re.IGNORECASE)
 """Sources of before 2023, whose torch was older than 1.13."""
+
+
+def _is_expandable(said: Mapping[str, str], framework: str) -> bool:
+    """Whether segments are expandable: torchtitan's ``run_train.sh`` says so since October 2024,
+    and ROCm does not have them (torch, c10/cuda/CUDACachingAllocator.cpp)."""
+    by_script = framework == "torchtitan" and "torchrun" not in said["notes"]
+    return by_script and not said["gpu"].startswith("MI")
 
 
 def _is_old(said: Mapping[str, str]) -> bool:

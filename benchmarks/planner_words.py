@@ -46,6 +46,7 @@ FRAMEWORKS: Table = (
     (r"bigscience|gpt-neox", "megatron-deepspeed"),
     (r"megatron|nemo", "megatron"),
     (r"foundry", "mosaic"),
+    (r"internevo|internlm/", "internevo"),
 )
 RECOMPUTES: Table = (
     (r"^(full|per-block|per recipe default|checkpoint)", "full"),

@@ -10,21 +10,10 @@ MIB = 1 << 20
 GIB = 1 << 30
 Moment = Literal["forward", "backward", "step", "load"]
 Metric = Literal["allocated", "reserved", "nvidia-smi"]
-INTERVALS: dict[Metric, tuple[float, float]] = {
-    "allocated": (0.89, 1.17),
-    "reserved": (0.88, 1.19),
-    "nvidia-smi": (0.92, 1.17),
-}
-"""Metric → measured / estimated, between which nine in ten published runs lie, those of a source
-that had no part in it, too (``benchmarks/planner_accuracy.py``: ``intervals``). The only numbers
-of the planner that come from its errors."""
-STAGED: dict[Metric, tuple[float, float]] = {
-    "allocated": (0.89, 1.28),
-    "reserved": (0.89, 1.22),
-    "nvidia-smi": (0.91, 1.28),
-}
-"""The same with a pipeline, whose stages and micro-batches are never quite alike. Of what torch
-allocates there, nothing is published: as wide as nvidia-smi's."""
+INTERVAL = (0.76, 1.24)
+"""Measured / estimated, between which nine in ten published runs lie, those of a source that had no
+part in it, too (``benchmarks/planner_accuracy.py``: ``interval``). The only numbers of the planner
+that come from its errors."""
 FRAGMENTED = 1.03
 """What the allocator reserves at the least, as a multiple of what is allocated: of the 3 to 10 %
 that logs show (``memory.outside``), what is left when it has freed its cache, which it does before
@@ -92,7 +81,7 @@ class GpuMemory(NamedTuple):
         """The values of this metric between which nine in ten published runs lie. Bytes."""
         if metric == "nvidia-smi":
             return self.low, self.high
-        low, high = choose_interval(metric, staged=self.pipeline_rank is not None)
+        low, high = INTERVAL
         return self.get_peak(metric) * low, self.get_peak(metric) * high
 
     @property
@@ -126,11 +115,6 @@ class GpuMemory(NamedTuple):
         if self.high > limit:
             return f"{free}, but up to {self.high / GIB:.1f} GiB may be used"
         return free
-
-
-def choose_interval(metric: Metric, *, staged: bool) -> tuple[float, float]:
-    """Measured / estimated, between which nine in ten published runs lie."""
-    return STAGED[metric] if staged else INTERVALS[metric]
 
 
 class Volume(NamedTuple):

@@ -9,7 +9,7 @@ from jobgen.strategy.measured_model import MeasuredModel
 from jobgen.strategy.shapes.architecture import Kind, Model, Tensor
 from jobgen.strategy.spec import Batch, Mesh, Offloaded
 
-Loss = Literal["plain", "narrow", "in-place", "compiled", "chunked", "fused"]
+Loss = Literal["plain", "held", "narrow", "in-place", "compiled", "chunked", "fused"]
 LINEAR: tuple[Kind, ...] = ("attention", "mlp", "expert", "shared")
 """Kinds of tensors that are linear layers inside of a layer."""
 
@@ -82,12 +82,15 @@ class Setup(NamedTuple):
     offload_activations: bool = False
     reshard: bool | int = True
     """fsdp2: ``reshard_after_forward``."""
+    split_root: bool = False
+    """fsdp2: the embedding is a unit of its own, and so is the output layer with its norm."""
     framework: str = "torch"
     flash: bool = True
     """Attention without the matrix of scores in memory."""
     compiled: bool = False
     loss: Loss = "plain"
-    """How logits become the loss: eagerly in fp32, eagerly in 16 bits, in fp32 in their own memory
+    """How logits become the loss: eagerly in fp32, so that fp32 logits are held until the backward
+    pass has ended, eagerly in 16 bits, in fp32 in their own memory
     as Megatron's, in one compiled kernel, chunk by chunk, or together with the output layer, so
     that no logits are kept."""
     fused_norms: bool = False
@@ -124,6 +127,8 @@ class Setup(NamedTuple):
     keeps_full_copy: bool = False
     """The whole model is on the GPU in 16 bits once: full state dicts of FSDP, or weights that are
     quantized only then."""
+    expandable: bool = False
+    """The allocator has ``expandable_segments``."""
     lazy_modules: bool = True
     """CUDA loads a kernel when it is first used: since torch 1.13 with CUDA 11.7."""
     world_per_node: int = 8

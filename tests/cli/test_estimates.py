@@ -54,7 +54,7 @@ def test_the_simplest_that_fits_is_chosen_and_drawn(jobgen: Jobgen, folder: Path
         assert part in said.out
     assert "auto: simplest strategy that fits" in jobgen("plan", *ON, "--section", "decisions").out
     assert (
-        "auto chose the simplest of 4 that fit (5 strategies compared)" in jobgen("plan", *ON).out
+        "auto chose the simplest of 3 that fit (5 strategies compared)" in jobgen("plan", *ON).out
     )
     assert "How it scales" not in said.out
 

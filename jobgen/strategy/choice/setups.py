@@ -89,6 +89,8 @@ def build_setup(strategy: Strategy, ask: Ask, train: Train | None = None) -> Set
         recompute=strategy.recompute,
         offload=strategy.offload,
         reshard=strategy.settings.reshard_after_forward,
+        # since July 2025 (models/llama3/infra/parallelize.py, ``apply_fsdp``)
+        split_root=framework == "torchtitan",
         framework=framework,
         copied_grads=mesh.data > 1 and _copies_grads(strategy),
         persistent_grads=native or zero or (strategy.trait.family == "ddp" and mesh.data > 1),

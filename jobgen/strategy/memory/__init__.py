@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jobgen.strategy.estimate import Component, GpuMemory, Moment, choose_interval
+from jobgen.strategy.estimate import INTERVAL, Component, GpuMemory, Moment
 from jobgen.strategy.memory.activations import Kept, compute_kept
 from jobgen.strategy.memory.gpu_parts import Parts
 from jobgen.strategy.memory.measured_moments import list_measured_moments
@@ -42,8 +42,7 @@ def estimate(setup: Setup) -> GpuMemory:
         for name, size in sizes.items()
     )
     whole = sum(sizes.values())
-    staged = setup.mesh.pp > 1
-    low, high = choose_interval("nvidia-smi", staged=staged)
+    low, high = INTERVAL
     beside = compute_node_memory(setup)
     return GpuMemory(
         components,
@@ -56,7 +55,7 @@ def estimate(setup: Setup) -> GpuMemory:
         compute_checkpoint(setup),
         tuple(_doubts(setup)),
         max(parts.allocated for _, parts in moments),
-        _number_rank(setup, stage) if staged else None,
+        _number_rank(setup, stage) if setup.mesh.pp > 1 else None,
     )
 
 
@@ -139,7 +138,7 @@ def _moments(setup: Setup, stage: PipelineStage) -> tuple[Parts, ...]:
             "backward",
             *rest,
             returning,
-            extra.reduced,
+            extra.buckets + extra.first_inputs,
             stored,
             0.0,
             max(micro.working, ending),

@@ -101,6 +101,7 @@ def _gradients(setup: Setup) -> float:
 
 _LOSS = {
     "plain": 12.0,
+    "held": 16.0,
     "narrow": 8.0,
     "in-place": 6.0,
     "compiled": 4.0,
@@ -110,6 +111,9 @@ _LOSS = {
 """Bytes of one logit at the most.
 
 plain: log_softmax's output, its gradient and the gradient of its input, each fp32.
+held: these and the logits, which transformers before 4.46 make fp32 and return (models/llama); a
+loop that keeps what the model returned holds them, the Trainer does not (trainer.py,
+``compute_loss``).
 narrow: the logits and the same three in 16 bits.
 in-place: the logits, and an fp32 copy that becomes its exponential and its own gradient
 (Megatron-LM, core/tensor_parallel/cross_entropy.py, ``VocabParallelCrossEntropy``).
@@ -124,6 +128,6 @@ def _logits(setup: Setup) -> float:
     each = _LOSS[setup.loss]
     if setup.compiled and setup.loss == "chunked":
         each = 2.0 + 0.5
-    if sizes.softcap and setup.loss in {"plain", "narrow"}:
+    if sizes.softcap and setup.loss in {"plain", "held", "narrow"}:
         each += setup.recipe.compute  # tanh keeps its output
     return each * sizes.vocab / setup.mesh.tp

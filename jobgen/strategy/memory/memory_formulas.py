@@ -20,12 +20,12 @@ from jobgen.strategy.memory.memory_states import (
     count_whole_grads,
 )
 from jobgen.strategy.memory.outside import (
-    CACHE,
     COMMUNICATOR,
     CONTEXT,
     EAGER_CONTEXT,
     KERNELS,
     count_communicators,
+    get_cache_factor,
 )
 from jobgen.strategy.setup import Setup
 from jobgen.strategy.spec import TRAITS
@@ -251,6 +251,10 @@ def _activations(case: _Case) -> Why:
 
 _LOSS = {
     "plain": ("log-softmax, its gradient and the logits', in fp32", "torch 2.13, cross_entropy"),
+    "held": (
+        "logits, log-softmax, its gradient and the logits', in fp32",
+        "torch 2.13, cross_entropy; transformers 4.45, models/llama",
+    ),
     "narrow": ("logits, log-softmax and two gradients", "torch 2.13, cross_entropy"),
     "in-place": (
         "logits, and an fp32 copy that becomes their gradient",
@@ -296,7 +300,7 @@ def _context(case: _Case) -> Why:
 
 
 def _cache(case: _Case) -> Why:
-    terms = [Term(((CACHE, ""), (case.parts.allocated, "B allocated")))]
+    terms = [Term(((get_cache_factor(case.setup), ""), (case.parts.allocated, "B allocated")))]
     rest = case.size - terms[0].bytes
     if rest > 1e-6 * case.size:
         terms.append(Term(((rest, "B of partly filled blocks"),)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from jobgen.named_tuple import NamedTuple
-from jobgen.strategy.estimate import GIB
+from jobgen.strategy.estimate import FRAGMENTED, GIB
 from jobgen.strategy.memory.memory_states import (
     GpuStates,
     PipelineStage,
@@ -65,11 +65,18 @@ def count_communicators(setup: Setup) -> int:
 def compute_cache(setup: Setup, allocated: float, activations: float, logits: float) -> float:
     """What the allocator holds and nothing uses.
 
-    Logits in 16 bits leave a block behind that their fp32 copies do not fit into.
+    Logits in 16 bits leave a block behind that their fp32 copies do not fit into. Expandable
+    segments have no ends that nothing fits into (torch, c10/cuda/CUDACachingAllocator.cpp,
+    ``ExpandableSegment``): only the least is left between what is allocated.
     """
     narrow = logits / 6 if setup.loss == "plain" and setup.recipe.compute < 4 else 0.0
     loose = LOOSE * (activations + logits) if setup.loose else 0.0
-    return CACHE * allocated + narrow + loose
+    return get_cache_factor(setup) * allocated + narrow + loose
+
+
+def get_cache_factor(setup: Setup) -> float:
+    """What is reserved above what is allocated, as a part of it, where nothing else is known."""
+    return FRAGMENTED - 1 if setup.expandable else CACHE
 
 
 class NodeMemory(NamedTuple):

@@ -31,7 +31,10 @@ class Transient(NamedTuple):
     returning: float | None = None
     """While the last layer goes backward, where that is less than while the loss is computed."""
     inputs: float = 0.0
-    """Inputs of reduce-scatters that lie where activations do, so that these take them over."""
+    """Input of the largest reduce-scatter, the last of the backward pass. It lies where activations
+    do, so that these take its memory over."""
+    first_inputs: float = 0.0
+    """The same of the first reduce-scatter, while activations are still there."""
 
     @property
     def reduced(self) -> float:
@@ -83,26 +86,44 @@ def _gathered(setup: Setup, stage: PipelineStage) -> Transient:
     if setup.reshard is not True and setup.reshard is not False:
         units += stage.inside / setup.reshard
     params = each * (units + stage.outside)
-    wide = recipe.compute + recipe.reduce
     if setup.adapters is not None:
-        pool = wide * trained / max(1.0, stage.layers)
+        pool = (recipe.compute + recipe.reduce) * trained / max(1.0, stage.layers)
         return Transient(params, params, pool, _step(setup, trained, cut))
-    pool, inputs = 0.0, recipe.reduce * max(stage.largest, stage.outside)
+    end = stage.outside if setup.model.sizes.tied else stage.outside / 2
+    apart = setup.split_root and end < stage.outside
+    root = end if apart else stage.outside
+    pool, first, inputs = _buffer_gradients(setup, stage, (end if apart else 0.0, root))
+    if apart:  # the embedding is not gathered while the loss is computed
+        params -= each * end
+    backward = params + recipe.compute * (stage.largest + root)
+    # one root is reduced last (_fsdp_state.py, ``_root_post_backward_final_callback``)
+    waits = stage.last and not apart and count_whole_grads(setup, stage) == 0
+    returning = params + (recipe.compute * end if waits else 0.0)
+    # a loss that is fused with the output layer makes that layer's gradient at once
+    at_loss = returning if setup.loss == "fused" else params
+    step = _step(setup, stage.params, cut) + _widen(setup, stage.params / cut)
+    return Transient(at_loss, backward, pool, step, params, returning, inputs, first)
+
+
+def _buffer_gradients(
+    setup: Setup, stage: PipelineStage, ends: tuple[float, float]
+) -> tuple[float, float, float]:
+    """Bytes of FSDP's gradients before they are reduced: in a pool of their own, and inputs of the
+    first and of the last reduce-scatter. ``ends`` are elements of what is reduced beside layers at
+    both times."""
+    recipe = setup.recipe
+    pool = 0.0
+    first, last = (recipe.reduce * max(stage.largest, end) for end in ends)
     if TRAITS[setup.strategy].family == "fsdp":
         # FSDP1 makes them in a stream of its own, whose pool no other one reuses (torch 2.13,
         # distributed/fsdp/_runtime_utils.py, ``_post_backward_hook``), FSDP2 in the stream that
         # computes (_fully_shard/_fsdp_collectives.py, ``foreach_reduce``)
-        pool, inputs = inputs, 0.0
+        pool, first, last = last, 0.0, 0.0
     if setup.mesh.pp > 1 and setup.batch.accumulation > 1:
         # gradients are reduced with the last micro-batch only, and whole until then (torch 2.13,
         # distributed/pipelining/stage.py, ``backward_maybe_with_nosync``)
         pool += recipe.reduce * stage.params
-    head = recipe.compute * stage.outside / (1 if setup.model.sizes.tied else 2)
-    backward = params + recipe.compute * (stage.largest + stage.outside)
-    whole = count_whole_grads(setup, stage) > 0  # the output layer's gradient is among them
-    at_loss = params + (head if stage.last and not whole else 0.0)
-    step = _step(setup, stage.params, cut)
-    return Transient(at_loss, backward, pool, step, params, inputs=inputs)
+    return pool, first, last
 
 
 def _zero(setup: Setup, stage: PipelineStage) -> Transient:
@@ -124,6 +145,12 @@ def _zero(setup: Setup, stage: PipelineStage) -> Transient:
     # a sub-group's gradients are flattened, and widened (stage3.py, ``_prepare_fp32_grad_…``)
     step = (recipe.grads + 4.0) * gone if recipe.grads < 4 else 0.0
     return Transient(live, live, bucket, step + (0.0 if setup.fused_step else 4.0 * gone), live)
+
+
+def _widen(setup: Setup, trained: float) -> float:
+    """Bytes of fp32 copies of all gradients, where an fp32 copy of the parameters steps."""
+    recipe = setup.recipe
+    return 4.0 * trained if recipe.master and recipe.grads < 4 and not setup.offload else 0.0
 
 
 def _step(setup: Setup, trained: float, cut: int) -> float:

@@ -1,4 +1,5 @@
-"""What FSDP keeps in the backward pass, and after one of ``no_sync``: a line of JSON for each case.
+"""What FSDP keeps in the backward pass, and after one of ``no_sync``, and in which order gradients
+are reduced: a line of JSON for each case.
 
 Ranks are pretended (torch's fake process group): nothing is sent, and what is kept is real.
 """
@@ -9,6 +10,7 @@ import functools
 import json
 import os
 import warnings
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -26,9 +28,11 @@ from torch.distributed.fsdp.wrap import (
 )
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.testing._internal.distributed.fake_pg import FakeStore
+from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
 
 LAYERS, WIDTH, RANKS = 8, 16, 4
+ENDS = ("embed", "head")
 WORDS = torch.arange(6).view(1, 6)
 inputs: list[StorageWeakRef] = []
 """Of layers that were computed again."""
@@ -154,6 +158,35 @@ def count_whole(kind: str, narrow: torch.dtype | None) -> dict[str, int]:
     return {"elements": elements, "bytes": held}
 
 
+class Reductions(TorchDispatchMode):
+    """Elements of each reduce-scatter's input, in the order in which they begin."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sizes: list[int] = []
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        """Run the operation, and keep its size."""
+        if func is torch.ops.c10d._reduce_scatter_base_.default:
+            self.sizes.append(args[1].numel())
+        return func(*args, **(kwargs or {}))
+
+
+def list_reductions(*, apart: bool) -> dict[str, list[int] | int]:
+    """What FSDP2 reduces in a backward pass, where the embedding and the output layer are one unit
+    or two."""
+    net = Net(frozen=False, reentrant=False)
+    sizes = {name: sum(p.numel() for p in getattr(net, name).parameters()) for name in ENDS}
+    for unit in (*net.layers, *((net.embed, net.head) if apart else ())):
+        fully_shard(unit)
+    loss = fully_shard(net)(WORDS)
+    with Reductions() as reductions:
+        loss.backward()
+    return {"reduced": reductions.sizes, **sizes}
+
+
 def main() -> None:
     """Every case, with whether parameters are frozen and checkpointing is reentrant."""
     warnings.simplefilter("ignore")
@@ -169,6 +202,8 @@ def main() -> None:
         for narrow in (torch.bfloat16, None):
             case = {"kind": kind, "narrow": narrow is not None, **count_whole(kind, narrow)}
             print(json.dumps(case), flush=True)
+    for apart in (False, True):
+        print(json.dumps({"apart": apart, **list_reductions(apart=apart)}), flush=True)
     dist.destroy_process_group()
 
 

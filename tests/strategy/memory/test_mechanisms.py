@@ -128,6 +128,52 @@ def test_activations_take_over_what_fsdp2_reduced_but_not_what_fsdp1_did() -> No
     )
     assert first.reduced == second.reduced > 0
     assert (first.buckets, second.buckets) == (first.reduced, 0)
+    assert first.first_inputs == 0 < second.first_inputs
+
+
+@pytest.mark.train("torch")
+def test_fsdp2_reduces_one_root_last_and_an_output_layer_of_its_own_first() -> None:
+    one, two = (case for case in run("kept_by_fsdp.py") if "apart" in case)
+    layer = one["reduced"][0]
+    assert one["reduced"] == [layer] * 8 + [one["reduced"][-1]]
+    assert one["reduced"][-1] >= one["embed"] + one["head"]
+    assert two["reduced"][1:-1] == [layer] * 8
+    assert two["head"] <= two["reduced"][0] < two["embed"] + two["head"]
+    whole = FSDP._replace(strategy="fsdp2", recompute="none")
+    stage = list_stages(whole)[0]
+    apart = compute_transient(whole._replace(split_root=True), stage)
+    both = compute_transient(whole, stage)
+    assert both.first_inputs == 4 * stage.largest
+    assert apart.first_inputs == 4 * max(stage.largest, stage.outside / 2)
+    assert apart.inputs <= both.inputs
+    assert both.forward - apart.forward == pytest.approx(2 * stage.outside / 2)
+
+
+def test_the_output_layers_gradient_comes_after_the_loss_unless_both_are_fused() -> None:
+    stage = list_stages(FSDP)[0]
+    plain, fused = (
+        compute_transient(FSDP._replace(loss=loss), stage) for loss in ("plain", "fused")
+    )
+    assert plain.returning == fused.returning == fused.forward > plain.forward
+
+
+def test_an_fp32_copy_of_shards_steps_with_fp32_gradients() -> None:
+    setup = FSDP._replace(recipe=RECIPES["mixed"])
+    stage = list_stages(setup)[0]
+    own, none = (compute_transient(each, stage).step for each in (setup, FSDP))
+    assert own - none == 4 * stage.params / 4
+
+
+def test_expandable_segments_leave_less_unused() -> None:
+    plain, expandable = (
+        estimate(FSDP._replace(expandable=each)).get_peak("reserved") for each in (False, True)
+    )
+    assert 0.92 < expandable / plain < 0.95
+
+
+def test_a_loop_that_holds_its_logits_has_them_in_fp32_beside_the_loss() -> None:
+    held, plain = (compute_kept(FSDP._replace(loss=loss)).logits for loss in ("held", "plain"))
+    assert held - plain == 4 * FSDP.tokens * SHAPE.vocab
 
 
 def test_what_is_not_sharded_steps_over_what_is_trained() -> None:
