@@ -179,6 +179,10 @@ def _recipe(said: Mapping[str, str], framework: str) -> Recipe:
     if framework == "nanotron" and _int(said["dp"], 1) > 1:
         # DDP's buckets in bf16 beside the fp32 accumulators
         found = found._replace(grads=6)
+    if "bf16 moments" in said["optimizer"]:
+        # its fp32 parameters are then 16 bits more beside the bf16 ones (Megatron-LM,
+        # core/optimizer/optimizer_config.py, ``store_param_remainders``)
+        found = found._replace(master=2, moments=4)
     if re.search(r"fp8|float8", words, re.IGNORECASE):
         found = found._replace(name=f"{found.name}, fp8")
     return found._replace(reduce=2) if "PURE" in words else found
@@ -292,7 +296,9 @@ def _setup(said: Mapping[str, str]) -> Setup:
         chunks=max(1, _int(said["vpp"], 1)) if pp > 1 else 1,
         adapters=_adapters(said),
         step_in_backward="in bwd" in said["optimizer"],
-        fused_norms=_FUSED_NORMS.search(said["source"] + said["notes"]) is not None,
+        fused_norms=framework == "megatron"
+        or _FUSED_NORMS.search(said["source"] + said["notes"]) is not None,
+        fused_activation=framework == "megatron",
         reentrant=framework == "transformers" and not _is_recent(said),
         unsynced=framework == "automodel"
         or (framework == "transformers" and _is_unsynced(said, strategy)),

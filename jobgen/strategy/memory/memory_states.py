@@ -21,10 +21,10 @@ class PipelineStage(NamedTuple):
     """Embedding, or last norm and output layer; all of it without a pipeline."""
     largest: float
     """Of its largest layer."""
+    experts: float
+    """Of its experts, which are among those inside."""
     first: bool
     last: bool
-    experts: float = 0.0
-    """Of its experts, which are among those inside."""
 
     @property
     def params(self) -> float:
@@ -47,7 +47,7 @@ def list_stages(setup: Setup) -> tuple[PipelineStage, ...]:
     count = model.sizes.layers
     if mesh.pp == 1:
         whole = model.outside / mesh.tp
-        return (PipelineStage(count, inside, whole, largest, True, True, experts),)
+        return (PipelineStage(count, inside, whole, largest, experts, first=True, last=True),)
     each = count_layers(count, mesh.pp, setup.chunks)
     root = {kind: sum(t.count for t in model.root if t.kind == kind) for kind in _FRONT + _BACK}
     front = sum(root[kind] for kind in _FRONT) / mesh.tp
@@ -56,8 +56,8 @@ def list_stages(setup: Setup) -> tuple[PipelineStage, ...]:
         back += root["embedding"] / mesh.tp
     part, experts = inside / count * each, experts / count * each
     return (
-        PipelineStage(each, part, front, largest, True, False, experts),
-        PipelineStage(each, part, back, largest, False, True, experts),
+        PipelineStage(each, part, front, largest, experts, first=True, last=False),
+        PipelineStage(each, part, back, largest, experts, first=False, last=True),
     )
 
 
