@@ -182,6 +182,10 @@ def _recipe(said: Mapping[str, str], framework: str) -> Recipe:
     if framework == "nanotron" and _int(said["dp"], 1) > 1:
         # DDP's buckets in bf16 beside the fp32 accumulators
         found = found._replace(grads=6)
+    if "bf16 moments" in said["optimizer"]:
+        # its fp32 parameters are then 16 bits more beside the bf16 ones (Megatron-LM,
+        # core/optimizer/optimizer_config.py, ``store_param_remainders``)
+        found = found._replace(master=2, moments=4)
     if re.search(r"fp8|float8", words, re.IGNORECASE):
         found = found._replace(name=f"{found.name}, fp8")
     return found._replace(reduce=2) if "PURE" in words else found
@@ -219,10 +223,13 @@ def _loss(said: Mapping[str, str], framework: str) -> str:
     return next((kind for kind, holds in kinds.items() if holds), "plain")
 
 
-_PREPARED = re.compile(r"axolotl|/trl|\bSFT|/peft|kbit", re.IGNORECASE)
+_PREPARED = re.compile(r"/trl|\bSFT|/peft|kbit", re.IGNORECASE)
 """Sources whose quantized models peft prepares."""
 
 
+_FUSED_NORMS = re.compile(r"QwenLM/Qwen |\bliger\b|Transformer Engine", re.IGNORECASE)
+"""Runs whose norms and rotation are one kernel each: the first Qwen's own code takes both from
+flash-attn, and Liger and Transformer Engine replace them."""
 _NARROW = r"^(pure bf16|nf4 base \+ bf16)"
 """Precisions in which nothing is fp32."""
 
@@ -232,7 +239,7 @@ def _adapters(said: Mapping[str, str]) -> Adapters | None:
     if "LoRA" not in words:
         return None
     rank = re.search(r"\br ?=? ?(\d+)", words) or re.search(r"LoRA r ?=? ?(\d+)", said["notes"])
-    nemo = "NVIDIA-NeMo" in said["source"]
+    nemo, automodel = _is_nemo(said), "Automodel" in said["source"]
     targets = next((names for found, names in TARGETS if re.search(found, words)), ())
     if nemo and not targets:
         # their benchmarks' recipes: peft.target_modules = ["linear_qkv"]
@@ -248,11 +255,17 @@ def _adapters(said: Mapping[str, str]) -> Adapters | None:
         whole,
         prepared=prepared,
         # NeMo's and Megatron-Bridge's adapters have no dropout unless one is asked for
-        dropout=not nemo,
+        dropout=not (nemo or automodel),
         fused="gptq" not in words,
-        # FSDP1 flattens a unit's parameters into one tensor, which has one type
-        width=2 if "FSDP" in said["strategy"] and re.search(_NARROW, said["precision"]) else 4,
+        # FSDP1 flattens a unit's parameters into one tensor, which has one type; AutoModel's
+        # adapters are of the type of the weight beside them (components/_peft/lora.py)
+        width=2 if automodel or _is_flattened(said) else 4,
     )
+
+
+def _is_flattened(said: Mapping[str, str]) -> bool:
+    narrow = re.search(_NARROW, said["precision"])
+    return "FSDP" in said["strategy"] and narrow is not None
 
 
 def _setup(said: Mapping[str, str]) -> Setup:
@@ -284,16 +297,18 @@ def _setup(said: Mapping[str, str]) -> Setup:
         loose=bool(re.search(r"variable-length|padded, not packed", said["notes"])),
         sequence_parallel=framework in {"torchtitan", "nanotron", "megatron"},
         # NeMo's recipes set tp_comm_overlap; torchtitan's rows say which had asynchronous tp
-        overlap_tp="NVIDIA-NeMo" in said["source"] or said["notes"].startswith("async TP"),
+        overlap_tp=_is_nemo(said) or said["notes"].startswith("async TP"),
         chunks=max(1, _int(said["vpp"], 1)) if pp > 1 else 1,
         adapters=_adapters(said),
         step_in_backward="in bwd" in said["optimizer"],
-        # the first Qwen's own code takes both from flash-attn
-        fused_norms="QwenLM/Qwen " in said["source"],
+        fused_norms=framework == "megatron"
+        or _FUSED_NORMS.search(said["source"] + said["notes"]) is not None,
+        fused_activation=framework == "megatron",
         reentrant=framework == "transformers" and not _is_recent(said),
-        unsynced=framework == "transformers",
+        unsynced=framework == "automodel"
+        or (framework == "transformers" and _is_unsynced(said, strategy)),
         reduce_bucket=_bucket(said, strategy, framework),
-        step_copies=1 if _is_recent(said) else 2,
+        step_copies=1 if _is_recent(said) or _torch(said) >= (2, 1) else 2,
         # its ``apply_fsdp`` since pull request 1094; a month before, torch's nightly builds already
         # let go of the root (pytorch/pytorch, pull request 154704)
         split_root=framework == "torchtitan" and _is_recent(said, month=6),
@@ -323,6 +338,24 @@ def _is_recent(said: Mapping[str, str], month: int = 1) -> bool:
     """Whether a source has this month of 2025 or a later one in its name, or the year alone."""
     found = re.search(r"20(2\d)(?:-?([01]\d))?", said["source"])
     return found is not None and (int(found[1]), int(found[2] or 12)) >= (25, month)
+
+
+def _is_nemo(said: Mapping[str, str]) -> bool:
+    """Whether a run is of NeMo's on Megatron; its AutoModel is transformers' models and FSDP2."""
+    return "NVIDIA-NeMo" in said["source"] and "Automodel" not in said["source"]
+
+
+def _is_unsynced(said: Mapping[str, str], strategy: str) -> bool:
+    """Whether accelerate has gradients reduced with the last micro-batch only: with FSDP2 it does
+    since its release 1.11 (huggingface/accelerate, pull request 3762)."""
+    return strategy != "fsdp2" or _is_recent(said, month=10)
+
+
+def _torch(said: Mapping[str, str]) -> tuple[int, int]:
+    """The release of torch that a row names. Since 2.1 a step makes one temporary of all parameters
+    (pytorch/pytorch, pull request 104898)."""
+    found = re.search(r"torch (\d+)\.(\d+)", f"{said['source']} {said['notes']}")
+    return (int(found[1]), int(found[2])) if found else (0, 0)
 
 
 def _bucket(said: Mapping[str, str], strategy: str, framework: str) -> int:

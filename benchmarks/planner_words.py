@@ -40,6 +40,7 @@ STRATEGIES: Table = (
 )
 FRAMEWORKS: Table = (
     (r"torchtitan", "torchtitan"),
+    (r"automodel", "automodel"),
     (r"nanotron", "nanotron"),
     (r"torchtune", "torchtune"),
     (r"litgpt", "litgpt"),
@@ -53,6 +54,7 @@ RECOMPUTES: Table = (
     (r"^selective", "selective"),
 )
 TARGETS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    (r"gate,up,down|all linear", ()),
     (r"q,k,v,o|attention", ("q_proj", "k_proj", "v_proj", "o_proj", "qkv")),
     (r"q,v", ("q_proj", "v_proj")),
     (r"c_attn", ("q_proj", "k_proj", "v_proj", "qkv")),

@@ -94,7 +94,10 @@ class Setup(NamedTuple):
     as Megatron's, in one compiled kernel, chunk by chunk, or together with the output layer, so
     that no logits are kept."""
     fused_norms: bool = False
-    """RMSNorm and rotation are one kernel each, as with flash-attn's or Liger's."""
+    """RMSNorm and rotation are one kernel each, as with flash-attn's, Liger's or Transformer
+    Engine's: a norm keeps its input and no copy in fp32."""
+    fused_activation: bool = False
+    """A gated activation is one kernel that keeps its input only, as Megatron's."""
     reentrant: bool = False
     """Checkpointing is torch's reentrant kind, transformers' default before release 5."""
     unsynced: bool = False

@@ -67,7 +67,7 @@ def _norm_backward(setup: Setup) -> float:
     the mean and of the square, and the square's two factors. What the weight multiplied is gone.
     """
     sizes, width = setup.model.sizes, setup.recipe.compute
-    if setup.compiled or sizes.layer_norm:
+    if setup.compiled or setup.fused_norms or sizes.layer_norm:
         return 2.0 * width * sizes.hidden / get_width_divisor(setup)
     multiplied = FP32 if sizes.wide_norm or has_autocast(setup) else width
     return (5.0 * FP32 - multiplied) * sizes.hidden / get_width_divisor(setup)

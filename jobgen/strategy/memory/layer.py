@@ -49,6 +49,8 @@ def compute_norm(setup: Setup) -> float:
     sizes, width, h = setup.model.sizes, setup.recipe.compute, setup.model.sizes.hidden
     if setup.compiled:
         return get_residual_bytes(setup) * h  # the norm is computed again from its input
+    if setup.fused_norms:
+        return get_residual_bytes(setup) * h  # its input, and nothing of what it computes
     if sizes.layer_norm:
         return (FP32 if has_autocast(setup) else width) * h  # autocast: layer_norm runs in fp32
     # its input in fp32, and what the weight multiplies in the type of the input
@@ -59,7 +61,7 @@ def compute_norm(setup: Setup) -> float:
 def keeps_input(setup: Setup) -> bool:
     """Whether what the first norm keeps is the layer's input itself, not a copy in fp32."""
     copied = not setup.model.sizes.layer_norm and get_residual_bytes(setup) < FP32
-    return setup.compiled or not copied
+    return setup.compiled or setup.fused_norms or not copied
 
 
 def _count(setup: Setup) -> int:
@@ -149,7 +151,8 @@ def _feed_forward(setup: Setup) -> float:
     sizes, width = setup.model.sizes, setup.recipe.compute
     kept = _PLAIN["fused" if setup.compiled and sizes.activation == "eager" else sizes.activation]
     if sizes.gated:
-        kept += 1 if setup.compiled else 2  # compiled: the activation is computed again
+        again = setup.compiled or setup.fused_activation
+        kept += 1 if again else 2  # the activation may be computed again
     each = float(width * kept)
     if has_autocast(setup) and kept >= _PLAIN["eager"]:
         each += _WIDE_EAGER - width * _PLAIN["eager"]

@@ -21,6 +21,8 @@ class PipelineStage(NamedTuple):
     """Embedding, or last norm and output layer; all of it without a pipeline."""
     largest: float
     """Of its largest layer."""
+    experts: float
+    """Of its experts, which are among those inside."""
     first: bool
     last: bool
 
@@ -37,26 +39,34 @@ _BACK: tuple[Kind, ...] = ("head", "norm")
 def list_stages(setup: Setup) -> tuple[PipelineStage, ...]:
     """The stages that may need most: the first and the last, or the only one."""
     model, mesh = setup.model, setup.mesh
-    inside = (model.count - model.outside) / mesh.tp
-    largest = model.largest / mesh.tp
-    if mesh.ep > 1:
-        inside -= model.count_kinds("expert") * (1 - 1 / mesh.ep) / mesh.tp
-        largest -= _expert_part(setup) * (1 - 1 / mesh.ep) / mesh.tp
+    every, parts = model.count_kinds("expert"), count_expert_parts(setup)
+    experts = every / parts
+    inside = (model.count - model.outside - every) / mesh.tp + experts
+    widest = _expert_part(setup)
+    largest = (model.largest - widest) / mesh.tp + widest / parts
     count = model.sizes.layers
     if mesh.pp == 1:
         whole = model.outside / mesh.tp
-        return (PipelineStage(count, inside, whole, largest, first=True, last=True),)
+        return (PipelineStage(count, inside, whole, largest, experts, first=True, last=True),)
     each = count_layers(count, mesh.pp, setup.chunks)
     root = {kind: sum(t.count for t in model.root if t.kind == kind) for kind in _FRONT + _BACK}
     front = sum(root[kind] for kind in _FRONT) / mesh.tp
     back = sum(root[kind] for kind in _BACK) / mesh.tp
     if model.sizes.tied:
         back += root["embedding"] / mesh.tp
-    part = inside / count * each
+    part, experts = inside / count * each, experts / count * each
     return (
-        PipelineStage(each, part, front, largest, first=True, last=False),
-        PipelineStage(each, part, back, largest, first=False, last=True),
+        PipelineStage(each, part, front, largest, experts, first=True, last=False),
+        PipelineStage(each, part, back, largest, experts, first=False, last=True),
     )
+
+
+def count_expert_parts(setup: Setup) -> int:
+    """Parts that the experts of a stage are divided into. Megatron divides each by tp too unless
+    --expert-tensor-parallel-size is set (megatron/training/arguments.py), which it must be where
+    that makes more parts than a stage has ranks."""
+    mesh = setup.mesh
+    return min(mesh.ep * mesh.tp, mesh.replicate * mesh.shard * mesh.tp * mesh.cp)
 
 
 def count_layers(count: int, stages: int, chunks: int = 1) -> float:
@@ -101,7 +111,9 @@ def divide_states(setup: Setup, stage: PipelineStage) -> GpuStates:
         level = 3  # gathered parameters are counted where they are gathered
     trained, frozen = count_trained(setup, stage)
     recipe = setup.recipe
-    by_params, by_grads, by_state = (cut if level >= least else 1 for least in (3, 2, 1))
+    by_params, by_grads, by_state = (
+        _divide(setup, stage, cut) if level >= least else 1.0 for least in (3, 2, 1)
+    )
     found = GpuStates(
         (trained * recipe.params + frozen) / by_params,
         trained * recipe.grads / by_grads,
@@ -114,6 +126,14 @@ def divide_states(setup: Setup, stage: PipelineStage) -> GpuStates:
     if setup.step_in_backward:
         found = found._replace(grads=stage.largest * recipe.grads / by_grads)
     return _outside(setup, found)
+
+
+def _divide(setup: Setup, stage: PipelineStage, cut: int) -> float:
+    """Ranks that the states of a stage are divided over, on average: what ep has divided is the
+    same on fewer of them (Megatron-LM, core/optimizer, ``intra_expt_dp_group``; torchtitan,
+    distributed/parallel_dims.py, ``efsdp``)."""
+    alike = max(1.0, cut * setup.mesh.tp / count_expert_parts(setup))
+    return stage.params / ((stage.params - stage.experts) / cut + stage.experts / alike)
 
 
 def count_whole_grads(setup: Setup, stage: PipelineStage) -> float:

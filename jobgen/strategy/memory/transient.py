@@ -134,17 +134,20 @@ def _zero(setup: Setup, stage: PipelineStage) -> Transient:
     if setup.framework == "megatron":  # a distributed optimizer: buckets are views of gradients
         return Transient(0.0, 0.0, 0.0, _step(setup, trained, cut))
     bucket = setup.reduce_bucket * recipe.reduce
+    # an optimizer on the CPU has its fp32 gradients there (``step``, ``_prepare_sub_group``)
+    widens = recipe.grads < 4 and not setup.offload.optimizer
     if TRAITS[setup.strategy].stage < 3:
         # the partition's gradients are flattened, and widened (stage_1_and_2.py, ``step``)
-        fp32 = (recipe.grads + 4.0) * trained / cut if recipe.grads < 4 else 0.0
+        fp32 = (recipe.grads + 4.0) * trained / cut if widens else 0.0
         gather = min(_GATHER, trained) * recipe.compute
         step = max(fp32 + _step(setup, trained, cut), gather)
         return Transient(0.0, 0.0, bucket * (2 if setup.strategy == "zero2" else 1), step)
     live = recipe.compute * min(_LIVE, stage.params)
     gone = min(_LIVE, trained / cut)
     # a sub-group's gradients are flattened, and widened (stage3.py, ``_prepare_fp32_grad_…``)
-    step = (recipe.grads + 4.0) * gone if recipe.grads < 4 else 0.0
-    return Transient(live, live, bucket, step + (0.0 if setup.fused_step else 4.0 * gone), live)
+    step = (recipe.grads + 4.0) * gone if widens else 0.0
+    copied = 0.0 if setup.fused_step or setup.offload.optimizer else 4.0 * gone
+    return Transient(live, live, bucket, step + copied, live)
 
 
 def _widen(setup: Setup, trained: float) -> float:

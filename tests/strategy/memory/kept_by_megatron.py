@@ -1,4 +1,5 @@
-"""What Megatron-LM's loss allocates, and how many parts of the model its stages run ahead: JSON."""
+"""What Megatron-LM's loss allocates and its gated activation keeps, and how many parts of the model
+its stages run ahead: JSON."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ import json
 
 import torch
 from megatron.core import parallel_state
+from megatron.core.fusions.fused_bias_swiglu import bias_swiglu_impl
 from megatron.core.pipeline_parallel.schedules import get_pp_rank_microbatches
 from megatron.core.tensor_parallel.cross_entropy import VocabParallelCrossEntropy
 
@@ -24,6 +26,21 @@ def measure_loss() -> dict[str, object]:
     return {"bytes": sum(held.values()) / narrow.numel()}
 
 
+def measure_activation() -> dict[str, object]:
+    """Tensors of the feed-forward's width that SwiGLU keeps: gate and up are one."""
+    torch.compiler.set_stance("force_eager")
+    both = torch.randn(3, 2, 128, dtype=torch.bfloat16, requires_grad=True)
+    held: dict[int, int] = {}
+
+    def keep(tensor: torch.Tensor) -> torch.Tensor:
+        held[tensor.data_ptr()] = tensor.untyped_storage().nbytes()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        product = bias_swiglu_impl(both, None)
+    return {"kept": sum(held.values()) / product.nbytes}
+
+
 def count_warm(stages: int, chunks: int, rank: int) -> int:
     """Parts that a stage runs forward before its first backward pass."""
     parallel_state.get_pipeline_model_parallel_world_size = lambda: stages
@@ -35,8 +52,9 @@ def count_warm(stages: int, chunks: int, rank: int) -> int:
 
 
 def main() -> None:
-    """The loss, and the first and the last stage of each case."""
+    """The loss, the activation, and the first and the last stage of each case."""
     print(json.dumps(measure_loss()))
+    print(json.dumps(measure_activation()))
     for stages, chunks in CASES:
         warm = [count_warm(stages, chunks, rank) for rank in (0, stages - 1)]
         print(json.dumps({"stages": stages, "chunks": chunks, "warm": warm}))

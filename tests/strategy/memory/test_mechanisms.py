@@ -14,14 +14,18 @@ import pytest
 from jobgen.strategy.estimate import GIB
 from jobgen.strategy.memory import count_in_flight, estimate
 from jobgen.strategy.memory.activations import compute_kept
-from jobgen.strategy.memory.memory_states import count_whole_grads, list_stages
+from jobgen.strategy.memory.memory_states import (
+    count_whole_grads,
+    divide_states,
+    list_stages,
+)
 from jobgen.strategy.memory.outside import compute_context
 from jobgen.strategy.memory.recipes import RECIPES
 from jobgen.strategy.memory.transient import compute_transient
 from jobgen.strategy.setup import Adapters, Setup
-from jobgen.strategy.shapes.architecture import Architecture
+from jobgen.strategy.shapes.architecture import Architecture, Experts
 from jobgen.strategy.shapes.count import build_model
-from jobgen.strategy.spec import Batch, Mesh
+from jobgen.strategy.spec import Batch, Mesh, Offloaded
 from tests.waiting import HANG
 
 SHAPE = Architecture("small", 8, 1024, 8, 8, 128, 4096, 32000)
@@ -101,8 +105,62 @@ def test_megatrons_cross_entropy_works_in_the_memory_of_its_fp32_copy() -> None:
 
 
 @pytest.mark.train("torch", "megatron")
+def test_megatrons_gated_activation_keeps_its_input_only() -> None:
+    each = run("kept_by_megatron.py")[1]["kept"]  # beside what the next layer keeps of its input
+    eager = FSDP._replace(recompute="none", recipe=RECIPES["main-grads"])
+    less = compute_kept(eager).layer - compute_kept(eager._replace(fused_activation=True)).layer
+    assert less == (3 - each) * 2 * SHAPE.ffn * eager.tokens
+
+
+def test_a_norm_that_is_one_kernel_keeps_its_input_and_no_copy_in_fp32() -> None:
+    eager = FSDP._replace(recompute="none", recipe=RECIPES["main-grads"])
+    less = compute_kept(eager).layer - compute_kept(eager._replace(fused_norms=True)).layer
+    assert less == 2 * 4 * SHAPE.hidden * eager.tokens
+
+
+SPARSE = build_model(SHAPE._replace(experts=Experts(8, 2, 4096)))
+MEGATRON = FSDP._replace(
+    model=SPARSE, strategy="zero1", framework="megatron", recipe=RECIPES["main-grads"]
+)
+
+
+@pytest.mark.parametrize("strategy", ["zero1", "fsdp2"])
+def test_ranks_that_share_experts_do_not_divide_their_states_once_more(strategy: str) -> None:
+    whole, split = (
+        divide_states(setup, list_stages(setup)[0])
+        for ep in (1, 8)
+        for setup in [MEGATRON._replace(strategy=strategy, mesh=Mesh(1, 8, ep=ep))]
+    )
+    assert split.moments == pytest.approx(whole.moments)
+    assert split.master == pytest.approx(whole.master)
+    experts = SPARSE.count_kinds("expert") * 2
+    fewer = {"zero1": experts * 7 / 8, "fsdp2": 0}[strategy]  # FSDP had divided them already
+    assert whole.params - split.params == pytest.approx(fewer)
+
+
+def test_experts_are_divided_into_no_more_parts_than_a_stage_has_ranks() -> None:
+    four, eight = (
+        list_stages(MEGATRON._replace(mesh=Mesh(1, data, 4, ep=4)))[0] for data in (1, 4)
+    )
+    assert four.experts == SPARSE.count_kinds("expert") / 4
+    assert eight.experts == SPARSE.count_kinds("expert") / 16
+
+
+@pytest.mark.parametrize("strategy", ["zero2", "zero3"])
+def test_an_optimizer_on_the_cpu_makes_no_fp32_gradients_on_the_gpu(strategy: str) -> None:
+    setup = FSDP._replace(
+        strategy=strategy, framework="deepspeed", recipe=RECIPES["mixed"], mesh=Mesh(1, 2)
+    )
+    stage = list_stages(setup)[0]
+    gathered = {"zero2": 2.0 * stage.params, "zero3": 0.0}[strategy]
+    here = compute_transient(setup, stage).step
+    away = compute_transient(setup._replace(offload=Offloaded(optimizer=True)), stage).step
+    assert away == gathered < here
+
+
+@pytest.mark.train("torch", "megatron")
 def test_interleaved_stages_hold_as_many_micro_batches_as_megatron_warms_up() -> None:
-    for case in run("kept_by_megatron.py")[1:]:
+    for case in run("kept_by_megatron.py")[2:]:
         setup = FSDP._replace(
             strategy="3d",
             mesh=Mesh(1, 1, pp=case["stages"]),
