@@ -271,7 +271,7 @@ def _is_flattened(said: Mapping[str, str]) -> bool:
 def _setup(said: Mapping[str, str]) -> Setup:
     strategy = meaning(STRATEGIES, said["strategy"], "ddp")
     framework = named(said, strategy)
-    tp, pp, cp = (_int(said[key], 1) for key in ("tp", "pp", "cp"))
+    tp, pp, cp, ep = (_int(said[key], 1) for key in ("tp", "pp", "cp", "ep"))
     data = _int(said["dp"], max(1, _int(said["n_gpus"], 1) // (tp * pp * cp)))
     shard = 1 if strategy in {"ddp", "3d", "fsdp-no-shard"} else data
     micro, gas = _batch(said, data, pp)
@@ -279,7 +279,7 @@ def _setup(said: Mapping[str, str]) -> Setup:
     return Setup(
         model=build_model(_shape(said)),
         strategy=strategy,
-        mesh=Mesh(data // shard, shard, tp, pp, cp, _int(said["ep"], 1)),
+        mesh=Mesh(data // shard, shard, tp, pp, cp, ep, etp=1 if data * cp % ep else 0),
         batch=Batch(micro, gas, data),
         seq=_length(said),
         recipe=_recipe(said, framework),

@@ -111,6 +111,7 @@ _TRAIN: Mapping[str, str] = {
     "pp": "pipeline_parallel pipeline_parallel_size pipeline_model_parallel_size pp_size",
     "cp": "context_parallel context_parallel_size cp_size",
     "ep": "expert_parallel expert_parallel_size expert_model_parallel_size ep_size",
+    "etp": "expert_tensor_parallel_size expert_tensor_parallel",
     "dp": "data_parallel data_parallel_size dp_size",
     "wrap": "auto_wrap_policy fsdp_auto_wrap_policy fsdp_transformer_layer_cls_to_wrap "
     "transformer_layer_cls_to_wrap",

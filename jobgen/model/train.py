@@ -131,6 +131,14 @@ class Train(Form):
     pp: int = key(AXIS, default=1, doc="Pipeline parallel size: number of stages.")
     cp: int = key(AXIS, default=1, doc="Context parallel size: ranks that share each sequence.")
     ep: int = key(AXIS, default=1, doc="Expert parallel size: ranks that share the experts.")
+    etp: int | None = key(
+        AXIS,
+        default=None,
+        doc=(
+            "With ep and tp: ranks that share each expert. Default: tp in Megatron-LM, or 1 where "
+            "ep needs the ranks of tp, too; 1 in torchtitan."
+        ),
+    )
     dp: int | None = key(
         AXIS, default=None, doc="Data parallel size: ranks divided by the other parallel sizes."
     )

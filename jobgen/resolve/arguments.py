@@ -101,6 +101,7 @@ def _list_expected(planned: PlannedArguments) -> Mapping[str, str | None]:
         "compiled": str(train.compiled).lower(),
         "fp8": str(train.fp8).lower(),
         **{axis: str(getattr(mesh, axis)) for axis in ("tp", "pp", "cp", "ep")},
+        "etp": str(mesh.expert_tp),
     }
 
 

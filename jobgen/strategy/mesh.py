@@ -38,7 +38,17 @@ def build_mesh(train: Train, world: RankLayout) -> Mesh:
         shard = world.ranks_per_node
     # faults says it of a wish; what nobody asked for falls back to one group of all
     shard = shard if data % shard == 0 else data
-    return Mesh(data // shard, shard, train.tp, train.pp, train.cp, train.ep)
+    etp = _choose_etp(train, data)
+    return Mesh(data // shard, shard, train.tp, train.pp, train.cp, train.ep, etp)
+
+
+def _choose_etp(train: Train, data: int) -> int:
+    """Ranks that share each expert; 0 if as many as tp, which is Megatron-LM's default
+    (megatron/training/arguments.py). torchtitan has one (distributed/parallel_dims.py)."""
+    if train.etp is not None:
+        return train.etp
+    whole = train.framework == "torchtitan" or data * train.cp % train.ep
+    return 1 if whole and train.tp > 1 else 0
 
 
 def check_mesh(
@@ -132,7 +142,8 @@ def _fits(
     if world is None:
         return True
     if axis == "ep":
-        return world.ranks // (train.tp * train.pp) % degree == 0
+        parts = degree * (train.etp or 1)
+        return world.ranks // train.pp % parts == 0
     others = prod(getattr(train, name) for name in _MODEL if name != axis)
     inside = axis != "tp" or world.ranks_per_node % degree == 0
     return inside and world.ranks % (degree * others) == 0
@@ -188,12 +199,20 @@ def _within(
             parts = [d for d in _parts(within) if d < within]
             hint = ", ".join(["set true", *map(str, parts[:8])])
             yield TrainDiagnostic("J231", message, ("strategy", "reshard_after_forward"), hint)
-    if train.ep > 1 and data * train.cp % train.ep:
-        message = (
-            f"ep {train.ep} does not divide the {data * train.cp} ranks that share the experts"
-        )
-        hint = _near("ep", train, sizes, world) or "remove ep"
-        yield TrainDiagnostic("J231", message, ("ep",), hint)
+    yield from _experts(train, sizes, world, data)
+
+
+def _experts(
+    train: Train, sizes: ModelSizes, world: RankLayout, data: int
+) -> Iterator[TrainDiagnostic]:
+    """Ranks that hold the same layers share their experts: by ep, and each by etp."""
+    within, etp = data * train.cp * train.tp, _choose_etp(train, data) or train.tp
+    if within % (train.ep * etp) == 0:
+        return
+    asked = f"ep {train.ep} x etp {etp}" if train.etp else f"ep {train.ep}"
+    message = f"{asked} does not divide the {within} ranks that share the experts"
+    hint = _near("ep", train, sizes, world) or "remove ep"
+    yield TrainDiagnostic("J231", message, ("ep",), hint)
 
 
 def _parts(count: int) -> list[int]:

@@ -52,7 +52,8 @@ transformers 5, DeepSpeed 0.19, Megatron-LM core 0.16, torchtitan 0.3, Lightning
 
 
 class Mesh(NamedTuple):
-    """How the ranks are divided: their product is the world size (``ep`` lies inside data)."""
+    """How the ranks are divided: their product is the world size. ``ep`` and ``etp`` divide the
+    experts over the ranks of one stage once more."""
 
     replicate: int
     """Copies of the model."""
@@ -62,6 +63,18 @@ class Mesh(NamedTuple):
     pp: int = 1
     cp: int = 1
     ep: int = 1
+    etp: int = 0
+    """Ranks that share each expert; 0 if as many as tp."""
+
+    @property
+    def expert_parts(self) -> int:
+        """Parts that the experts of a stage are divided into, each on ranks of its own."""
+        return self.ep * self.expert_tp
+
+    @property
+    def expert_tp(self) -> int:
+        """Ranks that share each expert."""
+        return self.etp or self.tp
 
     @property
     def data(self) -> int:

@@ -27,6 +27,8 @@ DEGREES: tuple[Mapping[str, int], ...] = (
     {"ep": 2},
     {"tp": 2, "pp": 2},
     {"tp": 4, "ep": 2},
+    {"tp": 4, "ep": 4},
+    {"tp": 4, "ep": 2, "etp": 2},
     {"tp": 2, "cp": 2},
     {"tp": 2, "pp": 2, "cp": 2},
 )
@@ -89,6 +91,7 @@ _keys = {
         }
     ),
     **dict.fromkeys(("tp", "pp", "cp", "ep"), _axis),
+    "etp": st.none() | st.sampled_from([1, 2]),
     "dp": st.none() | st.sampled_from([1, 2, 4, 16]),
     "seq_len": st.none() | st.integers(1, 4096),
     **dict.fromkeys(("micro_batch", "gradient_accumulation", "global_batch"), _count),

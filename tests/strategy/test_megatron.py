@@ -15,7 +15,7 @@ import pytest
 
 from jobgen.shell import Raw
 from jobgen.strategy.frameworks import Configured, FrameworkRequest
-from tests.strategy.made import BATCH, CHECKPOINTS, SHAPE, grid, made, request, train
+from tests.strategy.made import BATCH, CHECKPOINTS, EXPERTS, SHAPE, grid, made, request, train
 from tests.strategy.megatron import make_parser
 
 PARSER = make_parser(defaults=False)
@@ -38,6 +38,7 @@ def meant(one: FrameworkRequest) -> dict[str, Any]:
         "pipeline_model_parallel_size": mesh.pp,
         "context_parallel_size": mesh.cp if mesh.cp > 1 else None,
         "expert_model_parallel_size": mesh.ep if mesh.ep > 1 else None,
+        "expert_tensor_parallel_size": mesh.expert_tp if mesh.tp > 1 and mesh.ep > 1 else None,
         "sequence_parallel": mesh.tp > 1,
         "micro_batch_size": batch.micro,
         "global_batch_size": batch.micro * batch.accumulation * mesh.data,
@@ -89,6 +90,13 @@ def test_every_word_is_an_argument_and_means_what_was_decided() -> None:
         expected = {k: v for k, v in meant(one).items() if v is not None}
         assert vars(read(given)) == {**untouched, **expected}
     assert count > 100
+
+
+def test_experts_are_whole_where_ep_needs_the_ranks_of_tp() -> None:
+    size = "--expert-tensor-parallel-size"
+    for keys, etp in (({"ep": 2}, 4), ({"ep": 4}, 1), ({"ep": 2, "etp": 2}, 2)):
+        words = made("megatron", strategy="zero1", tp=4, model=EXPERTS, **keys).args
+        assert words[words.index(size) + 1] == str(etp), keys
 
 
 def test_it_traces_steps_with_its_own_profiler() -> None:
@@ -215,6 +223,7 @@ def test_core_configurations_accept_every_value(monkeypatch: pytest.MonkeyPatch)
             pipeline_model_parallel_size=args.pipeline_model_parallel_size,
             context_parallel_size=args.context_parallel_size or 1,
             expert_model_parallel_size=args.expert_model_parallel_size or 1,
+            expert_tensor_parallel_size=args.expert_tensor_parallel_size,
             sequence_parallel=args.sequence_parallel,
             recompute_granularity=args.recompute_granularity,
             recompute_method=args.recompute_method,

@@ -75,6 +75,9 @@ def _options(request: FrameworkRequest) -> Iterator[ProgramOption]:
         # tp and pp are always said: what stands in run must not divide the ranks otherwise
         if mesh[axis] > 1 or axis in {"tp", "pp"}:
             yield ProgramOption(name, mesh[axis])
+    if strategy.mesh.tp > 1 and (strategy.mesh.ep > 1 or strategy.mesh.etp):
+        reason = f"ranks that share each expert, of the {strategy.mesh.tp} of tp"
+        yield ProgramOption("--expert-tensor-parallel-size", strategy.mesh.expert_tp, reason)
     layers = strategy.sizes.layers
     if layers and layers % strategy.mesh.pp and is_balanced(layers, strategy.mesh.pp):
         reason = f"{layers} layers divide evenly if embedding and output layer count as one each"

@@ -202,14 +202,14 @@ def _check_model(arch: Architecture, request: FrameworkRequest) -> Iterator[Trai
 
 
 def _check_expert_biases(experts: Experts, request: FrameworkRequest) -> Iterator[TrainDiagnostic]:
-    tp, path = request.strategy.mesh.tp, ("model", "bias")
+    path, etp = ("model", "bias"), request.strategy.mesh.expert_tp
     apart = read_values(request.run_args).get("--expert-tensor-parallel-size") == "1"
     if experts.shared_ffn:
         message = "Megatron-LM has no biases in experts next to a shared expert"
         yield TrainDiagnostic("J252", message, path, "set bias: false, or remove shared_ffn")
-    elif tp > 1 and not apart:
-        message = f"Megatron-LM cannot shard experts with biases over tp {tp}"
-        hint = "set bias: false, or pass --expert-tensor-parallel-size 1 in run:"
+    elif etp > 1 and not apart:
+        message = f"Megatron-LM cannot shard experts with biases over {etp} ranks"
+        hint = "set bias: false, or etp: 1"
         yield TrainDiagnostic("J252", message, path, hint)
 
 

@@ -136,6 +136,9 @@ def _divided(strategy: Strategy) -> Iterator[TrainDiagnostic]:
         message += f" x 2 x cp {mesh.cp}" if mesh.cp > 1 else ""
         near = -(-length // step) * step
         yield TrainDiagnostic("J233", message, ("seq_len",), f"set seq_len: {near}")
+    if mesh.etp > 1:
+        message = f"torchtitan keeps each expert on one rank, but etp is {mesh.etp}"
+        yield TrainDiagnostic("J232", message, ("etp",), "remove etp, or set framework: megatron")
     within = prod((mesh.shard, mesh.cp, mesh.tp))
     if within % mesh.ep:
         message = f"ep {mesh.ep} does not divide the {within} ranks of one copy of the model"

@@ -39,7 +39,7 @@ _BACK: tuple[Kind, ...] = ("head", "norm")
 def list_stages(setup: Setup) -> tuple[PipelineStage, ...]:
     """The stages that may need most: the first and the last, or the only one."""
     model, mesh = setup.model, setup.mesh
-    every, parts = model.count_kinds("expert"), count_expert_parts(setup)
+    every, parts = model.count_kinds("expert"), mesh.expert_parts
     experts = every / parts
     inside = (model.count - model.outside - every) / mesh.tp + experts
     widest = _expert_part(setup)
@@ -59,14 +59,6 @@ def list_stages(setup: Setup) -> tuple[PipelineStage, ...]:
         PipelineStage(each, part, front, largest, experts, first=True, last=False),
         PipelineStage(each, part, back, largest, experts, first=False, last=True),
     )
-
-
-def count_expert_parts(setup: Setup) -> int:
-    """Parts that the experts of a stage are divided into. Megatron divides each by tp too unless
-    --expert-tensor-parallel-size is set (megatron/training/arguments.py), which it must be where
-    that makes more parts than a stage has ranks."""
-    mesh = setup.mesh
-    return min(mesh.ep * mesh.tp, mesh.replicate * mesh.shard * mesh.tp * mesh.cp)
 
 
 def count_layers(count: int, stages: int, chunks: int = 1) -> float:
@@ -132,7 +124,7 @@ def _divide(setup: Setup, stage: PipelineStage, cut: int) -> float:
     """Ranks that the states of a stage are divided over, on average: what ep has divided is the
     same on fewer of them (Megatron-LM, core/optimizer, ``intra_expt_dp_group``; torchtitan,
     distributed/parallel_dims.py, ``efsdp``)."""
-    alike = max(1.0, cut * setup.mesh.tp / count_expert_parts(setup))
+    alike = max(1.0, cut * setup.mesh.tp / setup.mesh.expert_parts)
     return stage.params / ((stage.params - stage.experts) / cut + stage.experts / alike)
 
 

@@ -85,7 +85,8 @@ def compute_products(setup: Setup, machine: ClusterHardware, tensors: tuple[Tens
         )
         if tensor.kind == "expert" and experts:
             one = one._replace(
-                tokens=one.tokens * experts.active, copies=experts.count / setup.mesh.ep
+                tokens=one.tokens * experts.active,
+                copies=experts.count * setup.mesh.tp / setup.mesh.expert_parts,
             )
         took = compute_product(one, machine)
         beside = compute_adapters(setup, machine, tensor, one)

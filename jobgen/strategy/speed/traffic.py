@@ -125,19 +125,19 @@ def _data(setup: Setup) -> Iterator[Traffic]:
     Copies of hybrid shards are reduced in every micro-batch, too. Experts have smaller groups.
     What torch 2.13 was seen to send: tests/strategy/speed/test_sent.py.
     """
-    ep = setup.mesh.ep
+    spread = setup.mesh.expert_parts / setup.mesh.tp
     whole = count_largest_stage(setup)
     learned = count_largest_stage(setup, learned=True) if setup.adapters else whole
-    parts = [(whole.dense, learned.dense, 1)]
+    parts = [(whole.dense, learned.dense, 1.0)]
     if whole.experts:
-        parts.append((whole.experts / ep, learned.experts / ep, ep))
+        parts.append((whole.experts / spread, learned.experts / spread, spread))
     for params, gradients, divided in parts:
         if params:
             yield from _states(setup, params, gradients, divided, whole)
 
 
 def _states(
-    setup: Setup, params: float, gradients: float, divided: int, whole: StageSlice
+    setup: Setup, params: float, gradients: float, divided: float, whole: StageSlice
 ) -> Iterator[Traffic]:
     trait = TRAITS[setup.strategy]
     stage = trait.stage if setup.mesh.shard * setup.mesh.cp > 1 else 0
@@ -182,10 +182,10 @@ def _states(
             yield Traffic("all-reduce", "gradients", copies, mine, 1, "last", min(_BUCKET, mine))
 
 
-def _fewer(ranks: RankGroup, divided: int) -> RankGroup:
+def _fewer(ranks: RankGroup, divided: float) -> RankGroup:
     """The ranks that share their experts: neighbours hold others."""
-    size = max(1, ranks.size // divided)
-    return RankGroup(size, max(1, min(size, ranks.inside // divided)))
+    size = max(1, int(ranks.size / divided))
+    return RankGroup(size, max(1, min(size, int(ranks.inside / divided))))
 
 
 def _again(setup: Setup, shards: RankGroup, stage: int) -> RankGroup | None:
@@ -267,7 +267,9 @@ def _experts(setup: Setup) -> Iterator[Traffic]:
 
 def _neighbours(setup: Setup, size: int) -> RankGroup:
     """The first ``size`` of the ranks that experts are spread over."""
-    return collectives.cut_group(collectives.build_group(setup, "cp", "shard", "replicate"), size)
+    axes: tuple[collectives.Axis, ...] = ("cp", "shard", "replicate")
+    within = axes if setup.mesh.etp != 1 else ("tp", *axes)
+    return collectives.cut_group(collectives.build_group(setup, *within), size)
 
 
 def _pipeline(setup: Setup) -> Iterator[Traffic]:

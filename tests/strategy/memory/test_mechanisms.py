@@ -138,12 +138,24 @@ def test_ranks_that_share_experts_do_not_divide_their_states_once_more(strategy:
     assert whole.params - split.params == pytest.approx(fewer)
 
 
-def test_experts_are_divided_into_no_more_parts_than_a_stage_has_ranks() -> None:
-    four, eight = (
-        list_stages(MEGATRON._replace(mesh=Mesh(1, data, 4, ep=4)))[0] for data in (1, 4)
-    )
-    assert four.experts == SPARSE.count_kinds("expert") / 4
-    assert eight.experts == SPARSE.count_kinds("expert") / 16
+def test_all_ranks_together_hold_one_copy_of_the_optimizers_state() -> None:
+    """Megatron-LM divides that of an expert over the ranks that hold this expert."""
+    for mesh in (
+        Mesh(1, 8),
+        Mesh(1, 4, cp=2, ep=8),
+        Mesh(1, 4, tp=2, ep=4),
+        Mesh(1, 4, tp=2, ep=8, etp=1),
+        Mesh(1, 1, tp=8, ep=4, etp=2),
+    ):
+        setup = MEGATRON._replace(mesh=mesh)
+        states = divide_states(setup, list_stages(setup)[0])
+        assert mesh.world * states.moments == pytest.approx(8 * SPARSE.count), mesh
+
+
+def test_each_rank_holds_its_part_of_the_experts() -> None:
+    for mesh, parts in ((Mesh(1, 4, 4, ep=4), 16), (Mesh(1, 1, 4, ep=4, etp=1), 4)):
+        stage = list_stages(MEGATRON._replace(mesh=mesh))[0]
+        assert stage.experts == SPARSE.count_kinds("expert") / parts
 
 
 @pytest.mark.parametrize("strategy", ["zero2", "zero3"])
