@@ -171,7 +171,7 @@ def test_nine_in_ten_steps_are_near_what_was_measured() -> None:
 def test_runs_that_had_no_part_in_the_planner_are_near_what_was_measured() -> None:
     assert len({one.id for one in unseen()}) == len(unseen())
     memory, steps = score().score_memory(unseen()), score().score_steps(unseen())
-    assert (len(memory), len(steps)) == (59, 58)
+    assert (len(memory), len(steps)) == (63, 58)
     found = score().summarize(memory)
     assert found["median_pct"] <= 7
     assert found["p90_pct"] <= 17
