@@ -288,8 +288,9 @@ def _setup(said: Mapping[str, str]) -> Setup:
         chunks=max(1, _int(said["vpp"], 1)) if pp > 1 else 1,
         adapters=_adapters(said),
         step_in_backward="in bwd" in said["optimizer"],
-        # the first Qwen's own code takes both from flash-attn
-        fused_norms="QwenLM/Qwen " in said["source"],
+        # the first Qwen's own code takes both from flash-attn, Megatron from Transformer Engine
+        fused_norms="QwenLM/Qwen " in said["source"] or framework == "megatron",
+        fused_glu=framework == "megatron",
         reentrant=framework == "transformers" and not _is_recent(said),
         unsynced=framework == "transformers",
         reduce_bucket=_bucket(said, strategy, framework),

@@ -94,7 +94,11 @@ class Setup(NamedTuple):
     as Megatron's, in one compiled kernel, chunk by chunk, or together with the output layer, so
     that no logits are kept."""
     fused_norms: bool = False
-    """RMSNorm and rotation are one kernel each, as with flash-attn's or Liger's."""
+    """RMSNorm and rotation are one kernel each, as with flash-attn's, Liger's or Transformer
+    Engine's: of a norm its input is kept."""
+    fused_glu: bool = False
+    """A gated activation is one kernel that keeps its input, as Megatron's (megatron/core, fusions/
+    fused_bias_swiglu.py)."""
     reentrant: bool = False
     """Checkpointing is torch's reentrant kind, transformers' default before release 5."""
     unsynced: bool = False

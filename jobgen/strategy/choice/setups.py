@@ -100,6 +100,8 @@ def build_setup(strategy: Strategy, ask: Ask, train: Train | None = None) -> Set
         unsynced=framework in _UNSYNCED,
         reduce_bucket=_choose_bucket(strategy, ask),
         compiled=train.compiled,
+        fused_norms=native,
+        fused_glu=native,
         repeat_kv=framework == "torchtitan",
         sequence_parallel=mesh.tp > 1 and framework in {"torchtitan", "megatron"},
         adapters=_adapters(strategy, train),

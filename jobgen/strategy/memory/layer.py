@@ -47,7 +47,7 @@ def keep_all(setup: Setup) -> float:
 def compute_norm(setup: Setup) -> float:
     """Bytes that one norm keeps, without its output."""
     sizes, width, h = setup.model.sizes, setup.recipe.compute, setup.model.sizes.hidden
-    if setup.compiled:
+    if setup.compiled or setup.fused_norms:
         return get_residual_bytes(setup) * h  # the norm is computed again from its input
     if sizes.layer_norm:
         return (FP32 if has_autocast(setup) else width) * h  # autocast: layer_norm runs in fp32
@@ -59,7 +59,7 @@ def compute_norm(setup: Setup) -> float:
 def keeps_input(setup: Setup) -> bool:
     """Whether what the first norm keeps is the layer's input itself, not a copy in fp32."""
     copied = not setup.model.sizes.layer_norm and get_residual_bytes(setup) < FP32
-    return setup.compiled or not copied
+    return setup.compiled or setup.fused_norms or not copied
 
 
 def _count(setup: Setup) -> int:
@@ -149,7 +149,8 @@ def _feed_forward(setup: Setup) -> float:
     sizes, width = setup.model.sizes, setup.recipe.compute
     kept = _PLAIN["fused" if setup.compiled and sizes.activation == "eager" else sizes.activation]
     if sizes.gated:
-        kept += 1 if setup.compiled else 2  # compiled: the activation is computed again
+        # one kernel computes the activation again
+        kept += 1 if setup.compiled or setup.fused_glu else 2
     each = float(width * kept)
     if has_autocast(setup) and kept >= _PLAIN["eager"]:
         each += _WIDE_EAGER - width * _PLAIN["eager"]

@@ -6,6 +6,7 @@ import json
 
 import torch
 from megatron.core import parallel_state
+from megatron.core.fusions.fused_bias_swiglu import SwiGLUFunction
 from megatron.core.pipeline_parallel.schedules import get_pp_rank_microbatches
 from megatron.core.tensor_parallel.cross_entropy import VocabParallelCrossEntropy
 
@@ -24,6 +25,20 @@ def measure_loss() -> dict[str, object]:
     return {"bytes": sum(held.values()) / narrow.numel()}
 
 
+def measure_glu() -> dict[str, object]:
+    """Bytes that a fused SwiGLU keeps of each element of its output."""
+    kept: list[int] = []
+    gates = torch.randn(3, 2, 64, dtype=torch.bfloat16, requires_grad=True)
+
+    def keep(tensor: torch.Tensor) -> torch.Tensor:
+        kept.append(tensor.nbytes)
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        out = SwiGLUFunction.apply(gates, None, None)
+    return {"kept": sum(kept) / out.numel()}
+
+
 def count_warm(stages: int, chunks: int, rank: int) -> int:
     """Parts that a stage runs forward before its first backward pass."""
     parallel_state.get_pipeline_model_parallel_world_size = lambda: stages
@@ -37,6 +52,7 @@ def count_warm(stages: int, chunks: int, rank: int) -> int:
 def main() -> None:
     """The loss, and the first and the last stage of each case."""
     print(json.dumps(measure_loss()))
+    print(json.dumps(measure_glu()))
     for stages, chunks in CASES:
         warm = [count_warm(stages, chunks, rank) for rank in (0, stages - 1)]
         print(json.dumps({"stages": stages, "chunks": chunks, "warm": warm}))

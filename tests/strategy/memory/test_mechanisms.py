@@ -101,8 +101,24 @@ def test_megatrons_cross_entropy_works_in_the_memory_of_its_fp32_copy() -> None:
 
 
 @pytest.mark.train("torch", "megatron")
+def test_megatrons_swiglu_keeps_its_input_and_not_the_activation() -> None:
+    kept = run("kept_by_megatron.py")[1]["kept"]
+    plain = FSDP._replace(recipe=RECIPES["main-grads"], recompute="none")
+    fused = compute_kept(plain._replace(fused_glu=True)).layer
+    assert kept == 2 * plain.recipe.compute  # gate and up
+    saved = compute_kept(plain).layer - fused
+    assert saved == plain.recipe.compute * SHAPE.ffn * plain.tokens
+
+
+def test_a_norm_of_one_kernel_keeps_its_input() -> None:
+    plain = FSDP._replace(recipe=RECIPES["main-grads"], recompute="none")
+    fused = compute_kept(plain._replace(fused_norms=True)).layer
+    assert compute_kept(plain).layer - fused == 2 * 4 * SHAPE.hidden * plain.tokens
+
+
+@pytest.mark.train("torch", "megatron")
 def test_interleaved_stages_hold_as_many_micro_batches_as_megatron_warms_up() -> None:
-    for case in run("kept_by_megatron.py")[1:]:
+    for case in run("kept_by_megatron.py")[2:]:
         setup = FSDP._replace(
             strategy="3d",
             mesh=Mesh(1, 1, pp=case["stages"]),
