@@ -308,7 +308,7 @@ def _setup(said: Mapping[str, str]) -> Setup:
         unsynced=framework == "automodel"
         or (framework == "transformers" and _is_unsynced(said, strategy)),
         reduce_bucket=_bucket(said, strategy, framework),
-        step_copies=1 if _is_recent(said) or _torch(said) >= (2, 1) else 2,
+        step_copies=2 if _makes_two_copies(said) else 1,
         # its ``apply_fsdp`` since pull request 1094; a month before, torch's nightly builds already
         # let go of the root (pytorch/pytorch, pull request 154704)
         split_root=framework == "torchtitan" and _is_recent(said, month=6),
@@ -351,11 +351,13 @@ def _is_unsynced(said: Mapping[str, str], strategy: str) -> bool:
     return strategy != "fsdp2" or _is_recent(said, month=10)
 
 
-def _torch(said: Mapping[str, str]) -> tuple[int, int]:
-    """The release of torch that a row names. Since 2.1 a step makes one temporary of all parameters
-    (pytorch/pytorch, pull request 104898)."""
+def _makes_two_copies(said: Mapping[str, str]) -> bool:
+    """Whether torch was older than 2.1, since which a step makes one temporary of all parameters
+    (pytorch/pytorch, pull request 104898). The first Qwen's README names PyTorch 2.0.1."""
     found = re.search(r"torch (\d+)\.(\d+)", f"{said['source']} {said['notes']}")
-    return (int(found[1]), int(found[2])) if found else (0, 0)
+    if found is not None:
+        return (int(found[1]), int(found[2])) < (2, 1)
+    return _is_old(said) or "QwenLM/Qwen " in said["source"]
 
 
 def _bucket(said: Mapping[str, str], strategy: str, framework: str) -> int:

@@ -18,9 +18,8 @@ from jobgen.strategy.speed.step_time import compute_step
 SCORED = ("A", "B")
 """Tiers of rows whose memory was measured, with a configuration that is known."""
 FITTING = ("fits", "tight")
-COVERED = 0.95
-"""Part of the rows between whose quantiles nine in ten of a source lie whose rows had no part in
-them."""
+COVERED = 0.9
+"""Part of the rows that lies within the interval."""
 
 
 class Scored(NamedTuple):

@@ -10,7 +10,7 @@ MIB = 1 << 20
 GIB = 1 << 30
 Moment = Literal["forward", "backward", "step", "load"]
 Metric = Literal["allocated", "reserved", "nvidia-smi"]
-INTERVAL = (0.76, 1.24)
+INTERVAL = (0.76, 1.22)
 """Measured / estimated, between which nine in ten published runs lie, those of a source that had no
 part in it, too (``benchmarks/planner_accuracy.py``: ``interval``). The only numbers of the planner
 that come from its errors."""

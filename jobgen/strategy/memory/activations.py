@@ -49,14 +49,15 @@ def compute_kept(setup: Setup) -> Kept:
     again = 0.0
     if setup.recompute != "none":
         again = everything + (0.0 if keeps_input(setup) else input_) - layer
+    held = FP32 * setup.model.sizes.vocab / setup.mesh.tp if setup.loss == "held" else 0.0
     last = (compute_norm(setup) + setup.recipe.compute * h) / get_width_divisor(setup)
     return Kept(
         tokens * layer,
-        tokens * (again + _gradients(setup)),
+        tokens * (again + _gradients(setup) + held),
         tokens * _logits(setup),
         tokens * input_,
         tokens * last,
-        tokens * _norm_backward(setup) + tokens * compute_norm(setup) / get_width_divisor(setup),
+        tokens * (_norm_backward(setup) + compute_norm(setup) / get_width_divisor(setup) + held),
     )
 
 

@@ -47,10 +47,8 @@ def keep_all(setup: Setup) -> float:
 def compute_norm(setup: Setup) -> float:
     """Bytes that one norm keeps, without its output."""
     sizes, width, h = setup.model.sizes, setup.recipe.compute, setup.model.sizes.hidden
-    if setup.compiled:
+    if setup.compiled or setup.fused_norms:
         return get_residual_bytes(setup) * h  # the norm is computed again from its input
-    if setup.fused_norms:
-        return get_residual_bytes(setup) * h  # its input, and nothing of what it computes
     if sizes.layer_norm:
         return (FP32 if has_autocast(setup) else width) * h  # autocast: layer_norm runs in fp32
     # its input in fp32, and what the weight multiplies in the type of the input

@@ -80,7 +80,7 @@ def _gathered(setup: Setup, stage: PipelineStage) -> Transient:
     each = recipe.compute if setup.adapters is None else frozen / max(1.0, stage.params)
     if cut == 1 or setup.strategy == "fsdp-no-shard":
         cast = recipe.compute * stage.params if recipe.params > recipe.compute else 0.0
-        return Transient(cast, cast, 0.0, _step(setup, trained, 1))
+        return Transient(cast, cast, 0.0, _step(setup, trained, 1) + _widen(setup, trained))
     stays = setup.strategy == "fsdp-grad-op" or setup.reshard is False or setup.mesh.pp > 1
     units = stage.inside if stays else min(_UNITS * stage.largest, stage.inside)
     if setup.reshard is not True and setup.reshard is not False:
@@ -153,7 +153,8 @@ def _zero(setup: Setup, stage: PipelineStage) -> Transient:
 def _widen(setup: Setup, trained: float) -> float:
     """Bytes of fp32 copies of all gradients, where an fp32 copy of the parameters steps."""
     recipe = setup.recipe
-    return 4.0 * trained if recipe.master and recipe.grads < 4 and not setup.offload else 0.0
+    narrow = recipe.master > 0 and recipe.grads < 4
+    return 4.0 * trained if narrow and not setup.offload.optimizer else 0.0
 
 
 def _step(setup: Setup, trained: float, cut: int) -> float:

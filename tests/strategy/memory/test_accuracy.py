@@ -136,7 +136,8 @@ def test_nine_in_ten_lie_within_the_interval_also_without_their_own_source() -> 
 
 
 def test_the_width_of_the_interval_is_that_of_the_residuals_of_all_runs() -> None:
-    unseen = benchmark().read_rows(ROWS.with_name("planner_unseen.csv"))
+    files = ("planner_unseen.csv", "planner_unseen_2.csv")
+    unseen = (row for name in files for row in benchmark().read_rows(ROWS.with_name(name)))
     scored = score().score_memory([*rows(), *unseen])
     assert score().fit_interval(scored) == pytest.approx(INTERVAL, abs=0.02)
     assert score().cover_left_out(scored) >= 90
@@ -164,7 +165,7 @@ def test_nine_in_ten_steps_are_near_what_was_measured() -> None:
 
 @pytest.mark.parametrize(
     ("file", "memory", "steps", "died"),
-    [("planner_unseen.csv", 49, 58, 6), ("planner_unseen_2.csv", 107, 67, 21)],
+    [("planner_unseen.csv", 63, 58, 6), ("planner_unseen_2.csv", 107, 67, 21)],
 )
 def test_runs_that_had_no_part_in_the_planner_are_estimated_to_fit_unless_they_died(
     file: str, memory: int, steps: int, died: int
@@ -189,7 +190,7 @@ def test_adapters_beside_all_linear_layers_are_not_those_of_attention_alone() ->
 
 
 @pytest.mark.parametrize(
-    ("notes", "copies"), [("torch 2.0.1", 2), ("torch 2.1", 1), ("torch 2.10", 1), ("", 2)]
+    ("notes", "copies"), [("torch 2.0.1", 2), ("torch 2.1", 1), ("torch 2.10", 1), ("", 1)]
 )
 def test_a_step_makes_one_temporary_since_torch_2_1(notes: str, copies: int) -> None:
     assert read(source="a table", notes=notes).setup.step_copies == copies

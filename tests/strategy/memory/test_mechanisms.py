@@ -241,9 +241,11 @@ def test_expandable_segments_leave_less_unused() -> None:
     assert 0.92 < expandable / plain < 0.95
 
 
-def test_a_loop_that_holds_its_logits_has_them_in_fp32_beside_the_loss() -> None:
-    held, plain = (compute_kept(FSDP._replace(loss=loss)).logits for loss in ("held", "plain"))
-    assert held - plain == 4 * FSDP.tokens * SHAPE.vocab
+def test_a_loop_that_holds_its_logits_has_them_in_fp32_beside_the_loss_and_all_layers() -> None:
+    held, plain = (compute_kept(FSDP._replace(loss=loss)) for loss in ("held", "plain"))
+    logits = 4 * FSDP.tokens * SHAPE.vocab
+    for part in ("logits", "working", "ending"):
+        assert getattr(held, part) - getattr(plain, part) == pytest.approx(logits), part
 
 
 def test_what_is_not_sharded_steps_over_what_is_trained() -> None:
