@@ -193,6 +193,7 @@ def test_a_job_that_left_no_word_is_told_by_the_accounting_or_is_lost(desk: Desk
         desk.forgotten(run)
     until(lambda: desk.look(told).ended, "the accounting's word")
     assert desk.look(told).state in (JobState.CANCELLED, JobState.FAILED, JobState.NODE_FAIL)
+    _age_logs(silent)
     lost = desk.becomes(silent, JobState.LOST, ended=True)
     assert "killed" in lost.reason
 
@@ -217,6 +218,14 @@ def _kill_without_a_word(cluster: Cluster, job: str) -> None:
                 os.kill(process.pid, signal.SIGKILL)
     for node in cluster.layout.nodes:
         cluster.kill_slurmstepd(node, job)
+
+
+def _age_logs(run: RunRecord) -> None:
+    """As after two minutes in which nothing is written to them."""
+    logs = [path for path in Path(run.directory, "logs").rglob("*") if path.is_file()]
+    assert logs
+    for path in logs:
+        os.utime(path, (path.stat().st_mtime - 120,) * 2)
 
 
 def test_a_job_cancelled_behind_our_back_is_told_so(desk: Desk) -> None:
@@ -294,9 +303,11 @@ def test_an_id_that_the_controller_lost_in_a_crash_is_submitted_again(
     # an own cluster: here ended jobs must not be forgotten within seconds
     with Cluster.up(Options(nodes=1, message_timeout=5)) as cluster:
         desk = Desk(cluster, tmp_path)
-        run = desk.submit(options=("--begin=now+6",))
+        run = desk.submit(options=LATER)
         cluster.crash_controller()
         cluster.restart_controller()
+        until(lambda: cluster.state(str(desk.look(run).job)) != "UNKNOWN", "another job")
+        cluster.release("watched")
         last = desk.becomes(run, JobState.COMPLETED, ended=True)
         told = (cluster.scratch / f"executed.{run.token}").read_text().split()
         assert told == [str(last.job)]
