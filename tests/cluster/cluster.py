@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import tempfile
 import time
@@ -206,6 +207,24 @@ class Cluster(Hosts):
 
     def thaw(self) -> None:
         self.signal("login", "slurmctld", signal.SIGCONT)
+
+    @contextmanager
+    def replaced(self, program: str, script: str, *hosts: str) -> Iterator[None]:
+        """Within this block a program of these hosts is a shell script; its ``$real`` is itself."""
+        path = shutil.which(program)
+        assert path
+        folder = self.scratch / f"replaced-{program}"
+        folder.mkdir(exist_ok=True)
+        shutil.copy(path, folder / "real")
+        (folder / program).write_text(f"#!/bin/sh\nreal={folder}/real\n{script}\n")
+        (folder / program).chmod(0o755)
+        for host in hosts:
+            self.run(host, ["mount", "--bind", str(folder / program), path], user="root")
+        try:
+            yield
+        finally:
+            for host in hosts:
+                self.run(host, ["umount", path], user="root")
 
     def crash_controller(self) -> None:
         """kill -9 of slurmctld; ``restart_controller`` starts it again with its saved state."""

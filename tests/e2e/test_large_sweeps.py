@@ -141,20 +141,23 @@ def start_halved(cluster: Cluster, folder: Path) -> Path:
     job = make_sweep(folder, name=folder.name, slurm={"begin": "now+1hour"})
     profile = str(cluster.profile())
     words = cluster.client.words([*JOBGEN, "submit", str(job), "-c", profile])
-    pattern = f"{folder.name}-????????/submit/submit.sh"
-    with cluster.frozen_controller():
+    go = cluster.scratch / f"go-{folder.name}"
+    waits = f'until [ -e {go} ]; do sleep 0.1; done\nexec $real "$@"'
+    with cluster.replaced("sbatch", waits, "login"):
         client = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        pattern = f"{folder.name}-????????/submit/submit.sh"
         until(lambda: list(cluster.scratch.glob(pattern)), "the run directory")
-        (script,) = cluster.scratch.glob(pattern)
+        (submit,) = (path.parent for path in cluster.scratch.glob(pattern))
         # a process of another host
-        lock = script.parent / "arrays.lock"
+        lock = submit / "arrays.lock"
         lock.symlink_to("elsewhere 1")
-        os.lchown(lock, script.stat().st_uid, script.stat().st_gid)
-    until((script.parent / "jobid").exists, "the first array")
+        os.lchown(lock, submit.stat().st_uid, submit.stat().st_gid)
+        go.touch()
+        until((submit / "jobid").exists, "the first array")
     client.send_signal(signal.SIGKILL)
     client.communicate(timeout=HANG)
     os.utime(lock, (time.time() - 1000,) * 2, follow_symlinks=False)
-    return script.parents[1]
+    return submit.parent
 
 
 def list_arrays(cluster: Cluster, name: str) -> list[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import shutil
 import signal
 import subprocess
 import time
@@ -358,26 +357,12 @@ def fail_scancel(trial: Trial, dice: random.Random) -> float:
 @contextmanager
 def broken_scancel(cluster: Cluster, times: int) -> Iterator[None]:
     """The nodes' scancel fails so many times."""
-    real = Path(shutil.which("scancel") or "")
-    folder = cluster.scratch / "broken"
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir()
-    folder.chmod(0o777)
-    shutil.copy(real, folder / "real")
-    (folder / "scancel").write_text(
-        f"#!/bin/sh\necho >>{folder}/calls\n"
-        f'[ "$(wc -l <{folder}/calls)" -gt {times} ] || exit 1\nexec {folder}/real "$@"\n'
-    )
-    (folder / "scancel").chmod(0o755)
-    nodes = ("n1", "n2")
-    for node in nodes:
-        cluster.run(node, ["mount", "--bind", str(folder / "scancel"), str(real)], user="root")
-    try:
+    calls = cluster.scratch / "calls"
+    calls.unlink(missing_ok=True)
+    fails = f'echo >>{calls}\n[ "$(wc -l <{calls})" -gt {times} ] || exit 1\nexec $real "$@"'
+    with cluster.replaced("scancel", fails, "n1", "n2"):
         yield
-        assert (folder / "calls").exists()
-    finally:
-        for node in nodes:
-            cluster.run(node, ["umount", str(real)], user="root")
+        assert calls.exists()
 
 
 FAULTS = (kill_client, fail_scancel, restart_controller, cut_connection, crash_controller)

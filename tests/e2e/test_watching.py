@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -269,18 +268,10 @@ def test_secrets_are_gone_when_a_job_was_cancelled_before_it_could_remove_them(d
 
 def test_a_job_that_starts_while_the_controller_stands_still_waits_for_it(desk: Desk) -> None:
     """srun would give up: its allocation is not confirmed."""
-    nodes, scratch = desk.cluster.layout.nodes, desk.cluster.scratch
-    starts, frozen = scratch / "starts", scratch / "frozen"
-    gate = scratch / "scontrol"
-    gate.write_text(
-        f"#!/bin/sh\necho $2 >>{starts}\n"
-        f'until [ -e {frozen} ]; do sleep 0.1; done\nexec {scratch}/real-scontrol "$@"\n'
-    )
-    gate.chmod(0o755)
-    shutil.copy("/usr/bin/scontrol", scratch / "real-scontrol")
-    for node in nodes:
-        desk.cluster.run(node, f"mount --bind {gate} /usr/bin/scontrol", user="root")
-    try:
+    starts, frozen = desk.cluster.scratch / "starts", desk.cluster.scratch / "frozen"
+    waits = f"until [ -e {frozen} ]; do sleep 0.1; done"
+    gate = f'echo $2 >>{starts}\n{waits}\nexec $real "$@"'
+    with desk.cluster.replaced("scontrol", gate, *desk.cluster.layout.nodes):
         run = desk.submit()
         until(starts.exists, "the job's first words")
         log = Path(run.directory, "logs", f"job-{run.job}.out")
@@ -288,10 +279,6 @@ def test_a_job_that_starts_while_the_controller_stands_still_waits_for_it(desk: 
             frozen.touch()
             until(lambda: "job\njob" in starts.read_text() or "Unable" in log.read_text())
         assert desk.cluster.wait_state(str(run.job)) == "COMPLETED", log.read_text()
-    finally:
-        frozen.touch()
-        for node in nodes:
-            desk.cluster.run(node, "umount /usr/bin/scontrol", user="root")
 
 
 # an id is confirmed, not believed
