@@ -10,6 +10,12 @@ from functools import partial
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
+from jobgen.app.program_parts import (
+    count_most_ranks,
+    count_part_ranks,
+    describe_missing_rank,
+    require_parts,
+)
 from jobgen.cli.call import Call
 from jobgen.cli.log_stream import PrefixForm, Stream
 from jobgen.cli.output import defuse, is_tty
@@ -82,19 +88,13 @@ def check_options(options: LogsOptions) -> None:
 
 def check_ranks(options: LogsOptions, record: RunRecord) -> None:
     """Raise Usage where a rank was asked for that the job, step or group does not have."""
-    parts = options.steps or record.steps
-    count = max((record.count_ranks([part]) for part in parts), default=record.count_ranks())
-    beyond = [span.start for span in options.ranks or () if count and span.start >= count]
-    if beyond:
-        known = f"ranks 0-{count - 1}" if count > 1 else "only rank 0"
-        some = f"{record.part_kind} {options.steps[0]} of " if len(options.steps) == 1 else ""
-        raise Usage(f"rank {beyond[0]}: {some}{record.alias} has {known}")
+    for span in options.ranks or ():
+        if missing := describe_missing_rank(record, span.start, options.steps):
+            raise Usage(missing)
 
 
 def select_steps(options: LogsOptions, record: RunRecord) -> LogsOptions:
     """The options with the runs of the steps or groups that were asked for. Raises Usage."""
-    from jobgen.app.program_parts import require_parts
-
     chosen = dict.fromkeys(run for name in options.steps for run in require_parts(record, name))
     return options._replace(steps=tuple(chosen))
 
@@ -106,7 +106,7 @@ def select_lines(call: Call, options: LogsOptions, record: RunRecord) -> View:
     stream: Literal["all", "out", "err"] = "err" if options.stderr else "all"
     return View(
         ranks=options.ranks or None,
-        brief=options.is_unspecific and record.count_ranks(options.steps) > MANY,
+        brief=options.is_unspecific and count_part_ranks(record, options.steps) > MANY,
         nodes=options.nodes,
         stream="out" if options.stdout else stream,
         grep=options.grep,
@@ -127,7 +127,7 @@ def select_lines(call: Call, options: LogsOptions, record: RunRecord) -> View:
 def _announce(call: Call, view: View, record: RunRecord) -> None:
     """Say what is left out of the logs of many ranks, and how to see it."""
     if view.brief:
-        count = record.count_ranks(view.steps)
+        count = count_part_ranks(record, view.steps)
         call.output.say(f"Showing rank 0, and stderr of all {count:,} ranks. More: --rank all")
 
 
@@ -194,7 +194,7 @@ def _stream(
     parts = parts or record.steps
     form = PrefixForm(
         nodes=record.nodes,
-        ranks=max((record.count_ranks([part]) for part in parts), default=record.count_ranks()),
+        ranks=count_most_ranks(record, parts),
         array=bool(record.shape.get("elements")),
         parts=tuple(parts) if len(parts) > 1 else (),
     )
@@ -218,7 +218,7 @@ def follow_to_end(call: Call, record: RunRecord) -> int:
     call.output.say(NOT_YET)
     with Detachable(call, record.alias, code=Exit.INTERRUPTED) as detachable:
         fold = not (call.flags.verbose or call.flags.json)
-        brief = record.count_ranks() > MANY
+        brief = count_part_ranks(record) > MANY
         view = View(colour=call.flags.color == "always", fold=fold, brief=brief)
         _announce(call, view, record)
         try:

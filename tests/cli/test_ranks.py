@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from jobgen.app.jobs import RunView
+from jobgen.app.program_parts import find_failed_part
 from jobgen.cli.output import Ink
 from jobgen.cli.screens import job_table, jobs
 from jobgen.cli.screens.ranks import describe_ranks, describe_steps
@@ -176,7 +177,7 @@ def test_steps_are_listed_with_how_they_ended_and_how_long_they_took() -> None:
         "step train: failed with exit code 3 after 5s",
         "not started: eval",
     ]
-    assert record.failed_step == "train"
+    assert find_failed_part(record) == "train"
     text = jobs.draw_run(RunView(record, (), ()), 2.0, Ink(colour=False, width=80))
     assert "\n  step train: failed with exit code 3 after 5s\n" in text
     shown = jobs.dump_job(record)["steps"]
@@ -186,10 +187,10 @@ def test_steps_are_listed_with_how_they_ended_and_how_long_they_took() -> None:
 def test_a_step_that_slurm_ended_with_the_job_has_not_failed() -> None:
     record = run_steps([1, "train", 60.0, 65.0, 143, "0"])._replace(state=JobState.TIMEOUT)
     assert "step train: ended with the job after 5s" in describe_steps(record)
-    assert record.failed_step == ""
+    assert find_failed_part(record) == ""
     failed = record._replace(state=JobState.FAILED)
     assert "step train: failed with exit code 143 after 5s" in describe_steps(failed)
-    assert failed.failed_step == "train"
+    assert find_failed_part(failed) == "train"
 
 
 def test_many_runs_of_steps_are_folded_down_to_what_matters() -> None:
