@@ -57,6 +57,7 @@ def command(call: Call, ref: str, **options: Any) -> int:
     nodes, r*: all ranks, !: standard error). What only follows from a failure is folded; -v
     shows it.
     """
-    from jobgen.cli import following
+    from jobgen.cli.following import show_logs
+    from jobgen.cli.log_options import LogsOptions
 
-    return following.show_logs(call, ref, following.LogsOptions(**options))
+    return show_logs(call, ref, LogsOptions(**options))
