@@ -154,14 +154,15 @@ def _name_run(call: Call, ref: str) -> str:
 
 def _told(call: Call, records: Sequence[RunRecord], *, stream: bool) -> None:
     """How they ended: an event where events came before, nothing with ``-q``."""
-    from jobgen.cli.screens import jobs as screens
+    from jobgen.cli.screens.job_data import dump_job
+    from jobgen.cli.screens.jobs import draw_ended
 
     if call.flags.json and stream:
-        call.write_line({"event": "ended", "jobs": [screens.dump_job(r) for r in records]})
+        call.write_line({"event": "ended", "jobs": [dump_job(r) for r in records]})
     elif call.flags.json or not call.flags.quiet:
         call.answer(
-            lambda: [screens.dump_job(r) for r in records],
-            lambda ink: "".join(screens.draw_ended(r, ink) for r in records if r.ended),
+            lambda: [dump_job(r) for r in records],
+            lambda ink: "".join(draw_ended(r, ink) for r in records if r.ended),
         )
 
 

@@ -131,7 +131,7 @@ def _scheduler(record: RunRecord) -> str:
 
 def data(record: RunRecord) -> dict[str, Any]:
     """A submitted run as plain data."""
-    from jobgen.cli.screens.jobs import dump_job
+    from jobgen.cli.screens.job_data import dump_job
 
     name = record.alias
     return {
