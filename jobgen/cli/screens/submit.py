@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from jobgen.model.decision import PlanCheck
     from jobgen.model.record import RunRecord
     from jobgen.scheduler.allowances import Allowance
-    from jobgen.submission.exchange import DryRun
+    from jobgen.submission.dry_run import DryRun
 
 
 def draw_missing_model(missing: MissingModel) -> str:
