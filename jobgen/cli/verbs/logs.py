@@ -8,7 +8,8 @@ import click
 
 from jobgen.cli.call import Call
 from jobgen.cli.commands import verb
-from jobgen.cli.params import ID, Duration, Pattern, Ranks, complete_nodes
+from jobgen.cli.completers import complete_nodes
+from jobgen.cli.params import ID, Duration, Pattern, Ranks
 
 
 @verb(
