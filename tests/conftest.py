@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import os
-from collections.abc import Generator, Iterator
+from collections.abc import Collection, Generator, Iterator
 from typing import Any
 
 import pytest
@@ -68,7 +68,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         names = getattr(item, "fixturenames", ())
         if "cluster" in names or "cluster_accounting" in names:
             item.add_marker("cluster")
-    items.sort(key=_order)
+    slow = {_unit(item.nodeid) for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: _place(_unit(item.nodeid), slow))
     if not config.getoption("--full"):
         exhaustive = [item for item in items if item.get_closest_marker("exhaustive")]
         items[:] = [item for item in items if not item.get_closest_marker("exhaustive")]
@@ -82,29 +83,29 @@ UNITS = (
     *(
         (f"tests/e2e/test_{name}.py",)
         for name in (
-            *("ends", "launchers", "elastic", "exactly_once", "bench"),
-            *("checkpoints", "steps", "cluster_add", "preflight"),
+            *("ends", "launchers", "elastic", "exactly_once", "races", "bench", "steps"),
+            *("checkpoints", "preflight", "whole_nodes", "cluster_add", "large_sweeps"),
         )
     ),
+    ("tests/examples/test_digits.py",),
+    ("tests/examples/test_reproduce.py",),
 )
-"""Files whose tests share a cluster, or trainings: the longest first, so that short ones end, and
-those that train beside those that wait."""
+"""The files that take longest, and those that share trainings: the longest first, so that short
+ones end, and those that train beside those that wait."""
 
 
 def _unit(nodeid: str) -> str:
-    """What runs in one worker: the tests of a unit, of a file that has a cluster, or one test."""
+    """What runs in one worker: the tests of a file, which share modules, fixtures and caches, or
+    of several; its first file."""
     file = nodeid.partition("::")[0]
-    units = (unit[0] for unit in UNITS if file in unit)
-    clusters = ("tests/e2e/", "tests/cluster/", "tests/zoo/test_live.py")
-    return next(units, file if file.startswith(clusters) else nodeid)
+    return next((unit[0] for unit in UNITS if file in unit), file)
 
 
-def _order(item: pytest.Item) -> tuple[int, bool, bool]:
-    """The place of a test: the units, then all other files that are one, slow tests, the rest."""
-    unit = _unit(item.nodeid)
+def _place(unit: str, slow: Collection[str]) -> tuple[int, bool, bool]:
+    """The place of a unit: the long ones, all others with a cluster, with slow tests, the rest."""
     places = (place for place, files in enumerate(UNITS) if unit == files[0])
-    alone = unit == item.nodeid
-    return next(places, len(UNITS)), alone, alone and not item.get_closest_marker("slow")
+    clusters = ("tests/e2e/", "tests/cluster/", "tests/zoo/test_live.py")
+    return next(places, len(UNITS)), not unit.startswith(clusters), unit not in slow
 
 
 class Units:

@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from jobgen.app.array_elements import find_run, narrow_run
-from jobgen.app.program_parts import require_parts
+from jobgen.app.program_parts import describe_missing_rank, require_parts
 from jobgen.errors import JobgenError, Unreachable, Usage
 from jobgen.model.record import JobState
 from jobgen.model.sweep_arrays import find_element_jobs
@@ -211,12 +211,9 @@ def _refuse_group(record: RunRecord, choice: NodeChoice) -> JobgenError:
 
 
 def _refuse_rank(record: RunRecord, rank: int, group: str) -> JobgenError:
-    parts = [group] if group else record.steps
-    count = max((record.count_ranks([part]) for part in parts), default=record.count_ranks())
+    if missing := describe_missing_rank(record, rank, [group] if group else ()):
+        return Usage(missing)
     whose = f"group {group} of {record.alias}" if group else record.alias
-    if count and rank >= count:
-        known = f"ranks 0-{count - 1}" if count > 1 else "only rank 0"
-        return Usage(f"rank {rank}: {whose} has {known}")
     hint = f"name a node instead: jobgen sh {record.alias} --node NAME"
     return JobgenError(f"rank {rank} of {whose} has not started yet", hint=hint)
 

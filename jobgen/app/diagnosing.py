@@ -8,6 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from jobgen.app.program_parts import find_failed_part
 from jobgen.errors import JobgenError, Missing, Usage
 from jobgen.named_tuple import NamedTuple
 from jobgen.shell import quote
@@ -88,7 +89,8 @@ def _diagnose_run(world: World, ref: str) -> Diagnosed:
         remark = _remark(transport, record) if record.ended and record.cause is None else ""
     if record.cause is None:
         return Diagnosed(record.alias, None, record, remark=remark)
-    part = (f"--{record.part_kind}", record.failed_step) if record.failed_step else ()
+    failed = find_failed_part(record)
+    part = (f"--{record.part_kind}", failed) if failed else ()
     job = str(record.job._replace(cluster="")) if record.job else ""
     remedies = list_remedies(record.cause, record.alias, record.site.cluster, part, job)
     found = Diagnosed(record.alias, record.cause, record)

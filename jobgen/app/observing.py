@@ -1,35 +1,30 @@
-"""What became of the runs of one cluster: one question for all, two where some are gone.
+"""What became of the runs of one cluster, as any command sees it and as it is written down.
 
-The scheduler's queue and the markers of all run directories come in one answer. Only for jobs
-that the queue no longer knows, the accounting is asked too. What any command sees is settled here
-for all: unconfirmed ids, answers that were lost, secrets that are no longer needed.
+What a command sees is settled here for all: unconfirmed ids, answers that were lost, secrets that
+are no longer needed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from jobgen.app.array_submission import lacks_jobs, submit_arrays
 from jobgen.app.context import RunContext
-from jobgen.app.job_answers import RunAnswers, get_element_states
 from jobgen.app.lost_arrays import find_unlisted, forget_lost
+from jobgen.app.polling import Poll, ask_cluster, group_by_scheduler
 from jobgen.app.submission_driver import perform, settle
 from jobgen.errors import Unreachable
-from jobgen.model.chain import follow_chain, read_chain
+from jobgen.model.chain import read_chain
 from jobgen.model.race import decide_race, find_winner, find_winner_shape
-from jobgen.model.record import JobId, JobState, RunRecord
-from jobgen.model.sweep_arrays import list_jobs
-from jobgen.scheduler import Scheduler, get_scheduler
-from jobgen.shell import Command
-from jobgen.submission import scripts, wire
-from jobgen.submission.markers import Markers, read_markers
+from jobgen.model.record import JobState, RunRecord
+from jobgen.submission import scripts
+from jobgen.submission.markers import Markers
 from jobgen.submission.outcome import (
     Seen,
     compute_changes,
     count_elements,
-    lacks_elements,
     list_states,
 )
 from jobgen.submission.record_changes import list_changes
@@ -39,68 +34,9 @@ from jobgen.submission.transitions import step
 if TYPE_CHECKING:
     from jobgen.ledger import Change
     from jobgen.model.record_data import RecordChanges, Submission
-    from jobgen.transport import Transport
 
 SILENCE = 60.0
 """Seconds between two complaints that the scheduler does not answer."""
-DEADLINE = 45.0
-"""Seconds in which one question and a look into all directories is answered."""
-
-
-@dataclass
-class _Look:
-    """One round of asking: who asks, by what, and what was heard of each job."""
-
-    transport: Transport
-    scheduler: Scheduler
-    now: float = 0.0
-    """Of the other side's clock."""
-    answered: bool = False
-    queue: RunAnswers = field(default_factory=RunAnswers)
-    past: RunAnswers = field(default_factory=RunAnswers)
-    marks: dict[str, Markers] = field(default_factory=dict)
-    alive: set[str] = field(default_factory=set)
-    """Directories of jobs that the queue does not know, whose logs grow."""
-    min_job_age: float | None = None
-    silent: bool = False
-
-    def of(self, record: RunRecord) -> Seen:
-        """What the cluster answered of one run."""
-        if not self.read(record):
-            return Seen(self.now, answered=False)
-        return Seen(
-            self.now,
-            self.answered,
-            queue=self.queue.merge(record),
-            past=self.past.merge(record),
-            silent=self.silent,
-            alive=record.directory in self.alive,
-            markers=self.marks[record.directory],
-            min_job_age=self.min_job_age or 0.0,
-            packed=self._get_packed_state(record),
-            elements=get_element_states(record, self.past.of(record) | self.queue.of(record)),
-        )
-
-    def _get_packed_state(self, record: RunRecord) -> JobState | None:
-        """The state of the job that the elements of a packed sweep share; None of other runs."""
-        seen = self.queue.merge(record) or self.past.merge(record)
-        return seen.state if seen is not None and record.shape.get("packed") else None
-
-    def follow(self, record: RunRecord) -> RunRecord:
-        """The record of a chain with the job that started last."""
-        if not self.read(record):
-            return record
-        marks = self.marks[record.directory]
-        return follow_chain(record, marks.newest_job, over=marks.finished)
-
-    def get_claim(self, record: RunRecord) -> JobId | None:
-        """The job that runs, or ran, in the run directory."""
-        return self.marks[record.directory].claim if self.read(record) else None
-
-    def read(self, record: RunRecord) -> bool:
-        """Whether all markers of a run were read: without them the scheduler's words mislead."""
-        marks = self.marks.get(record.directory)
-        return marks is not None and marks.complete
 
 
 def refresh(records: Sequence[RunRecord], context: RunContext) -> tuple[RunRecord, ...]:
@@ -113,8 +49,10 @@ def refresh(records: Sequence[RunRecord], context: RunContext) -> tuple[RunRecor
         return ()
     context = replace(context, sleep=lambda _: None, patience=0.0)
     news = {r.token: _taken_up(r, context) for r in records if not r.settled}
-    for asked in _by_scheduler([r for r in news.values() if r.job is not None and not r.settled]):
-        look = _ask(asked, context.transport)
+    for asked in group_by_scheduler(
+        [r for r in news.values() if r.job is not None and not r.settled]
+    ):
+        look = ask_cluster(asked, context.transport)
         heard = [_forget_lost(r, look, context) for r in _heard(asked, look, context)]
         news |= {r.token: r for r in _settled(heard, look, context)}
         unsent = [news[r.token] for r in heard if _is_unsent(news[r.token])]
@@ -123,7 +61,7 @@ def refresh(records: Sequence[RunRecord], context: RunContext) -> tuple[RunRecor
     return tuple(news.get(r.token, r) for r in records)
 
 
-def _forget_lost(record: RunRecord, look: _Look, context: RunContext) -> RunRecord:
+def _forget_lost(record: RunRecord, look: Poll, context: RunContext) -> RunRecord:
     """The run without arrays of its sweep, or entries of its race, that the scheduler took and
     lost."""
     if not look.answered or not look.read(record):
@@ -146,15 +84,7 @@ def _is_unsent(record: RunRecord) -> bool:
     return not record.ended and not known and lacks_jobs(record)
 
 
-def _by_scheduler(records: Sequence[RunRecord]) -> list[list[RunRecord]]:
-    """Those that one scheduler can be asked about at once; the local one lives in its root."""
-    groups: dict[Scheduler, list[RunRecord]] = {}
-    for record in records:
-        groups.setdefault(get_scheduler(record.site), []).append(record)
-    return list(groups.values())
-
-
-def _heard(asked: Sequence[RunRecord], look: _Look, context: RunContext) -> Sequence[RunRecord]:
+def _heard(asked: Sequence[RunRecord], look: Poll, context: RunContext) -> Sequence[RunRecord]:
     """The runs that were asked about; what gave no answer is reported."""
     if not look.answered:
         return _silent(asked, context, "the scheduler does not answer")
@@ -185,76 +115,7 @@ def _taken_up(record: RunRecord, context: RunContext) -> RunRecord:
     return settle(record, context) if State.of(record).phase.open else record
 
 
-def _ask(records: Sequence[RunRecord], transport: Transport) -> _Look:
-    look = _Look(transport, get_scheduler(records[0].site))
-    jobs = [job for r in records for job in list_jobs(r)]
-    asked = {f"queue{n}": look.scheduler.query(each) for n, each in enumerate(_by_cluster(jobs))}
-    directories = [r.directory for r in records]
-    result = transport.call(scripts.observe(directories, asked), deadline=DEADLINE)
-    try:
-        frames = wire.split_frames(result.out)
-    except wire.GarbledError:
-        return look
-    told = wire.index(frames)
-    look.now = wire.parse_number(told.get("now", "")) or 0.0
-    heard = [look.scheduler.parse_query(wire.read_answer(told, key)) for key in asked]
-    look.answered = all(each is not None for each in heard)
-    for each in heard:
-        look.queue.add(each or {})
-    look.marks = {name: read_markers(group) for name, group in wire.split(frames, "run")}
-    followed = [look.follow(r) for r in records]
-    _ask_past(look, [r for r in followed if look.answered and look.queue.merge(r) is None])
-    return look
-
-
-def _ask_past(look: _Look, gone: Sequence[RunRecord]) -> None:
-    """The accounting, and how long the queue remembers: only for jobs that it no longer knows."""
-    # a clean end that the job itself wrote down needs no second opinion
-    open_ones = [r for r in gone if not _has_succeeded(r, look.marks.get(r.directory))]
-    if not open_ones:
-        return
-    asked = _questions(look, open_ones)
-    result = look.transport.call(scripts.command(asked), deadline=DEADLINE)
-    try:
-        told = wire.index(wire.split_frames(result.out))
-    except wire.GarbledError:
-        return
-    config = wire.read_answer(told, "config")
-    settings = look.scheduler.parse_config(config)
-    if config.code == 0:
-        look.min_job_age = float(settings.min_job_age)
-    look.alive = {r.directory for r in open_ones if wire.read_answer(told, _life(r)).out.strip()}
-    for key in asked:
-        if key.startswith("past"):
-            heard = look.scheduler.parse_history(wire.read_answer(told, key))
-            look.silent |= heard is None and settings.accounting is not False
-            look.past.add(heard or {})
-
-
-def _questions(look: _Look, gone: Sequence[RunRecord]) -> dict[str, Command]:
-    """What is asked about runs that the queue does not know: settings, accounting, fresh logs."""
-    asked = {"config": look.scheduler.show_config()}
-    for number, each in enumerate(_by_cluster([job for r in gone for job in list_jobs(r)])):
-        question = look.scheduler.query_history(each)
-        if question is not None:
-            asked[f"past{number}"] = question
-    # a log that was written to in the last two minutes is enough
-    fresh = ("-type", "f", "-mmin", "-2", "-print", "-quit")
-    return asked | {_life(r): Command.of("find", f"{r.directory}/logs", *fresh) for r in gone}
-
-
-def _life(record: RunRecord) -> str:
-    """A key of a frame, which has 31 characters at most."""
-    return f"life-{record.token[:12]}"
-
-
-def _has_succeeded(record: RunRecord, marks: Markers | None) -> bool:
-    if marks is None or marks.end is None or lacks_elements(record, marks):
-        return False
-    return marks.end.code == 0
-
-
-def _settled(records: Sequence[RunRecord], look: _Look, context: RunContext) -> Sequence[RunRecord]:
+def _settled(records: Sequence[RunRecord], look: Poll, context: RunContext) -> Sequence[RunRecord]:
     """The runs after this look, written down in one commit; then what has to be sent is sent."""
     changes: list[Change] = []
     follow_up: list[tuple[RunRecord, State, tuple[Effect, ...]]] = []
@@ -283,7 +144,7 @@ def _settled(records: Sequence[RunRecord], look: _Look, context: RunContext) -> 
 
 
 def _judged(
-    record: RunRecord, seen: Seen, look: _Look
+    record: RunRecord, seen: Seen, look: Poll
 ) -> tuple[RecordChanges, State, tuple[Effect, ...]]:
     """The fields that change, and the state of the submission: an id may be confirmed or void."""
     before = State.of(record)
@@ -359,7 +220,7 @@ def _event(record: RunRecord, changed: RecordChanges) -> tuple[str, str] | None:
     return JobState(state).lower(), text
 
 
-def _sweep(asked: Sequence[RunRecord], news: Mapping[str, RunRecord], look: _Look) -> None:
+def _sweep(asked: Sequence[RunRecord], news: Mapping[str, RunRecord], look: Poll) -> None:
     """Secrets of runs that have ended are removed; who cannot be reached is tried no further."""
     over = [
         (r.directory, r.token)
@@ -371,10 +232,3 @@ def _sweep(asked: Sequence[RunRecord], news: Mapping[str, RunRecord], look: _Loo
             look.transport.call(scripts.sweep(over))
         except Unreachable:
             return
-
-
-def _by_cluster(jobs: Sequence[JobId]) -> list[list[JobId]]:
-    clusters: dict[str, list[JobId]] = {}
-    for job in jobs:
-        clusters.setdefault(job.cluster, []).append(job)
-    return list(clusters.values())

@@ -26,6 +26,7 @@ from jobgen.errors import JobgenError
 from jobgen.model.bundle import Bundle, BundleFile
 from jobgen.model.record import RunRecord
 from jobgen.submission import exchange
+from jobgen.submission.dry_run import DryRun, rehearse
 from jobgen.transport import Payload
 
 if TYPE_CHECKING:
@@ -33,13 +34,13 @@ if TYPE_CHECKING:
     from jobgen.upload import TarStream
 
 
-def rehearse_submit(ready: PreparedJob) -> exchange.DryRun:
+def rehearse_submit(ready: PreparedJob) -> DryRun:
     """What ``submit`` would send, made by the code that sends it. Touches nothing, and so does not
     ask git, which writes: of the commit and its changes nothing is shown."""
     record = exchange.make_record(ready.plan, ready.bundle.digest, ready.site)
     uploads = len(ready.manifest.files) if ready.manifest else 0
     kept = list_origin_files(ready, CodeChanges())
-    return exchange.rehearse(record, ready.plan, ready.bundle, uploads=uploads, kept=kept)
+    return rehearse(record, ready.plan, ready.bundle, uploads=uploads, kept=kept)
 
 
 def submit(

@@ -2,28 +2,13 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
 import click
 
 from jobgen.cli.call import Call
-
-_WORD = r"[A-Za-z0-9@][A-Za-z0-9@._:+-]*"
-
-
-def complete_clusters(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
-    """Names of cluster profiles; only files of this machine are read."""
-    from jobgen.app.world import World
-
-    return complete((file.name for file in World.here().open_catalog().list_clusters()), incomplete)
-
-
-def complete(names: Iterable[str], incomplete: str) -> list[str]:
-    """The names that begin so, without those that a shell would read as more than a word."""
-    return [name for name in names if name.startswith(incomplete) and re.fullmatch(_WORD, name)]
+from jobgen.cli.completers import complete_clusters
 
 
 def _keep(ctx: click.Context, param: click.Parameter, value: Any) -> None:

@@ -8,18 +8,26 @@ import sys
 from collections.abc import Sequence
 from functools import partial
 from types import FrameType, TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Self
 
+from jobgen.app.program_parts import count_most_ranks, count_part_ranks
 from jobgen.cli.call import Call
+from jobgen.cli.log_options import (
+    MANY,
+    LogsOptions,
+    check_options,
+    check_ranks,
+    read_elements,
+    select_lines,
+    select_steps,
+)
 from jobgen.cli.log_stream import PrefixForm, Stream
 from jobgen.cli.output import defuse, is_tty
-from jobgen.errors import Exit, Usage
+from jobgen.errors import Exit
 from jobgen.model.record import JobState, RunRecord
-from jobgen.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from jobgen.follow import View
-    from jobgen.follow.view import Ranks
 
 NOT_YET = "Ctrl-C detaches; the job keeps running."
 
@@ -31,126 +39,11 @@ def show_state(call: Call, record: RunRecord) -> None:
     call.output.say(f"{record.alias}: {defuse(jobs.describe_state(record))}")
 
 
-class LogsOptions(NamedTuple):
-    """The options of ``logs``."""
-
-    follow: bool
-    lines: int | None
-    ranks: Ranks | None
-    """None if nothing was asked for, empty for all."""
-    nodes: tuple[str, ...]
-    grep: str
-    stderr: bool
-    stdout: bool
-    task: str | None
-    """Elements of an array: ``3,7-9``."""
-    restart: int | None
-    no_collapse: bool
-    no_prefix: bool
-    raw: bool
-    exit_status: bool
-    since: float | None
-    timestamps: bool
-    files: tuple[str, ...]
-    steps: tuple[str, ...] = ()
-    tasks: frozenset[str] | None = None
-    """The elements that are meant; None for all."""
-
-    @property
-    def is_unspecific(self) -> bool:
-        """Whether nothing chooses among the ranks, or asks for every byte or line."""
-        chosen = self.nodes or self.files or self.grep or self.raw or self.stdout
-        return self.ranks is None and not chosen
-
-
-MANY = 8
-"""Ranks, of which each is shown; of more, rank 0 and what the others write to stderr."""
-
-
-def check_options(options: LogsOptions) -> None:
-    """Raise Usage where options of ``logs`` contradict each other."""
-    if options.raw and is_tty(sys.stdout):
-        raise Usage(
-            "--raw could let the log act on your terminal",
-            hint="send it elsewhere: jobgen logs ID --raw > FILE",
-        )
-    if options.stderr and options.stdout:
-        raise Usage(
-            "--stderr and --stdout leave nothing", hint="give one of them, or none for both"
-        )
-
-
-def check_ranks(options: LogsOptions, record: RunRecord) -> None:
-    """Raise Usage where a rank was asked for that the job, step or group does not have."""
-    parts = options.steps or record.steps
-    count = max((record.count_ranks([part]) for part in parts), default=record.count_ranks())
-    beyond = [span.start for span in options.ranks or () if count and span.start >= count]
-    if beyond:
-        known = f"ranks 0-{count - 1}" if count > 1 else "only rank 0"
-        some = f"{record.part_kind} {options.steps[0]} of " if len(options.steps) == 1 else ""
-        raise Usage(f"rank {beyond[0]}: {some}{record.alias} has {known}")
-
-
-def select_steps(options: LogsOptions, record: RunRecord) -> LogsOptions:
-    """The options with the runs of the steps or groups that were asked for. Raises Usage."""
-    from jobgen.app.program_parts import require_parts
-
-    chosen = dict.fromkeys(run for name in options.steps for run in require_parts(record, name))
-    return options._replace(steps=tuple(chosen))
-
-
-def select_lines(call: Call, options: LogsOptions, record: RunRecord) -> View:
-    """The lines that the options of ``logs`` ask for."""
-    from jobgen.follow import View
-
-    stream: Literal["all", "out", "err"] = "err" if options.stderr else "all"
-    return View(
-        ranks=options.ranks or None,
-        brief=options.is_unspecific and record.count_ranks(options.steps) > MANY,
-        nodes=options.nodes,
-        stream="out" if options.stdout else stream,
-        grep=options.grep,
-        lines=options.lines,
-        tasks=options.tasks,
-        restart=options.restart,
-        collapse=not (options.no_collapse or options.raw),
-        colour=call.flags.color == "always",
-        raw=options.raw,
-        files=options.files,
-        steps=options.steps,
-        since=options.since,
-        timestamps=options.timestamps,
-        fold=_folds(call, options),
-    )
-
-
 def _announce(call: Call, view: View, record: RunRecord) -> None:
     """Say what is left out of the logs of many ranks, and how to see it."""
     if view.brief:
-        count = record.count_ranks(view.steps)
+        count = count_part_ranks(record, view.steps)
         call.output.say(f"Showing rank 0, and stderr of all {count:,} ranks. More: --rank all")
-
-
-def _folds(call: Call, options: LogsOptions) -> bool:
-    """Whether a launcher's noise is folded: not where somebody reads all."""
-    whole = options.raw or options.no_prefix
-    return not (whole or call.flags.verbose or call.flags.json)
-
-
-def read_elements(call: Call, ref: str, options: LogsOptions) -> tuple[RunRecord, LogsOptions]:
-    """The run, and the options with the elements that stand behind it: ``scan-1[3]``.
-
-    Raises Usage, Missing.
-    """
-    from jobgen.app.array_elements import require_elements, split_ref
-
-    name, elements = split_ref(ref)
-    if options.task is not None:
-        elements = split_ref(f"{name}[{options.task}]")[1]
-    record = call.world.ledger.get(name)
-    require_elements(record, elements)
-    tasks = frozenset(map(str, elements)) if elements else None
-    return record, options._replace(tasks=tasks)
 
 
 def show_logs(call: Call, ref: str, options: LogsOptions) -> int:
@@ -194,7 +87,7 @@ def _stream(
     parts = parts or record.steps
     form = PrefixForm(
         nodes=record.nodes,
-        ranks=max((record.count_ranks([part]) for part in parts), default=record.count_ranks()),
+        ranks=count_most_ranks(record, parts),
         array=bool(record.shape.get("elements")),
         parts=tuple(parts) if len(parts) > 1 else (),
     )
@@ -218,7 +111,7 @@ def follow_to_end(call: Call, record: RunRecord) -> int:
     call.output.say(NOT_YET)
     with Detachable(call, record.alias, code=Exit.INTERRUPTED) as detachable:
         fold = not (call.flags.verbose or call.flags.json)
-        brief = record.count_ranks() > MANY
+        brief = count_part_ranks(record) > MANY
         view = View(colour=call.flags.color == "always", fold=fold, brief=brief)
         _announce(call, view, record)
         try:
@@ -261,14 +154,15 @@ def _name_run(call: Call, ref: str) -> str:
 
 def _told(call: Call, records: Sequence[RunRecord], *, stream: bool) -> None:
     """How they ended: an event where events came before, nothing with ``-q``."""
-    from jobgen.cli.screens import jobs as screens
+    from jobgen.cli.screens.job_data import dump_job
+    from jobgen.cli.screens.jobs import draw_ended
 
     if call.flags.json and stream:
-        call.write_line({"event": "ended", "jobs": [screens.dump_job(r) for r in records]})
+        call.write_line({"event": "ended", "jobs": [dump_job(r) for r in records]})
     elif call.flags.json or not call.flags.quiet:
         call.answer(
-            lambda: [screens.dump_job(r) for r in records],
-            lambda ink: "".join(screens.draw_ended(r, ink) for r in records if r.ended),
+            lambda: [dump_job(r) for r in records],
+            lambda ink: "".join(draw_ended(r, ink) for r in records if r.ended),
         )
 
 

@@ -1,4 +1,4 @@
-"""Kinds of words on the command line, and what completes them."""
+"""Kinds of words on the command line, and the arguments that several verbs have."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import click
 
+from jobgen.cli.completers import complete_jobs, complete_nodes
 from jobgen.cli.output import defuse
 from jobgen.errors import Invalid, Usage
 
@@ -216,72 +217,12 @@ class States(click.ParamType):  # type: ignore[type-arg]  # generic from click 8
         return self.fail(message, param, ctx)
 
 
-def complete_jobs(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
-    """Names of jobs; only the run database of this machine is read."""
-    from jobgen.app.world import World
-    from jobgen.cli.flags import complete
-
-    runs = World.here().ledger.list_runs(limit=50)
-    return complete(("@last", *(record.alias for record in runs)), incomplete)
-
-
 def find_job(command: str) -> Path:
     """The job file in this folder. Raises Usage if there is none."""
     if not DEFAULT_JOB.exists():
         hint = f"write one: jobgen init; or name a job file: {command} PATH"
         raise Usage(f"no {DEFAULT_JOB} in this folder", hint=hint)
     return DEFAULT_JOB
-
-
-def complete_states(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
-    """States of jobs, in lower case as they are usually typed."""
-    from jobgen.model.record import JobState
-
-    names = (state.value for state in JobState)
-    return [n if incomplete.isupper() else n.lower() for n in names if _begins(n, incomplete)]
-
-
-def complete_codes(_: click.Context, __: click.Parameter, incomplete: str) -> list[Any]:
-    """Codes with their titles, then keys and names of environment variables."""
-    from click.shell_completion import CompletionItem
-
-    from jobgen.cli.flags import complete
-    from jobgen.data import codes
-    from jobgen.data.env_variables import catalogue, own_variables
-    from jobgen.load.key_reference import list_keys
-
-    found = [code for code in codes().values() if _begins(code.code, incomplete)]
-    items = [CompletionItem(code.code, help=code.title) for code in found]
-    if not incomplete:
-        return items
-    names = sorted({*(key.path for key in list_keys()), *catalogue(), *own_variables()})
-    return [*items, *complete(names, incomplete)]
-
-
-def complete_nodes(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
-    """Names of the nodes of the job that is named; only the run database is read."""
-    from jobgen.app.world import World
-    from jobgen.cli.flags import complete
-    from jobgen.errors import Missing
-    from jobgen.payload.localslurm.hostlist import expand
-
-    try:
-        record = World.here().ledger.get(ctx.params.get("ref") or "@last")
-    except Missing:
-        return []
-    return complete(expand(record.nodes), incomplete)
-
-
-def complete_commands(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[Any]:
-    """Commands for ``jobgen help``, below those that were typed already."""
-    group: Any = ctx.find_root().command
-    for name in ctx.params.get("names") or ():
-        group = group.get_command(ctx, name) if isinstance(group, click.Group) else None
-    return group.shell_complete(ctx, incomplete) if isinstance(group, click.Group) else []
-
-
-def _begins(name: str, incomplete: str) -> bool:
-    return name.lower().startswith(incomplete.lower())
 
 
 def refuse_program(path: Path) -> None:

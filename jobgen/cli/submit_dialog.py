@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from jobgen.app.prepare import PreparedJob
     from jobgen.cli.screens.plan_summary import Preview
     from jobgen.model.record import RunRecord
-    from jobgen.submission.exchange import DryRun
+    from jobgen.submission.dry_run import DryRun
     from jobgen.transport import Transport
 
 

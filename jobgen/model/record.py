@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -13,10 +12,6 @@ if TYPE_CHECKING:
     from jobgen.model.cause import FailureCause
     from jobgen.model.events import CodeRecord, RankFailure, Silence, StepRecord
     from jobgen.model.record_data import Submission
-
-
-_ROUND = re.compile(r"-[1-9][0-9]*$")
-"""What the name of a step has behind it where the steps run in rounds."""
 
 
 class JobState(StrEnum):
@@ -69,13 +64,6 @@ FINAL = frozenset(
         JobState.OUT_OF_MEMORY,
     }
 )
-
-
-_STOPPED_BY_SLURM = frozenset(
-    {JobState.CANCELLED, JobState.TIMEOUT, JobState.DEADLINE, JobState.PREEMPTED}
-)
-_TERMINATED = 128 + 15
-"""The exit code of what SIGTERM has ended."""
 
 
 class JobId(NamedTuple):
@@ -216,39 +204,12 @@ class RunRecord(NamedTuple):
         """What one of several programs is called."""
         return "group" if self.shape.get("groups") else "step"
 
-    def select_parts(self, name: str) -> tuple[str, ...]:
-        """The steps or groups of this name; of a step that runs in rounds, all its runs."""
-        if name in self.steps:
-            return (name,)
-        return tuple(part for part in self.steps if _ROUND.sub("", part) == name)
-
-    def count_ranks(self, parts: Sequence[str] = ()) -> int:
-        """The ranks of one program, of these steps or groups, or of all groups; 0 if unknown.
-
-        Groups have their ranks at the same time, steps one after another.
-        """
-        known = self.shape.get("part_ranks")
-        if not known:
-            return int(self.shape.get("nodes", 0)) * int(self.shape.get("ranks_per_node", 0))
-        counts = [known.get(name, 0) for name in parts or self.steps]
-        return sum(counts) if self.part_kind == "group" else max(counts, default=0)
-
     @property
     def step_runs(self) -> tuple[StepRecord, ...]:
         """The steps or groups that have begun, of each start in their order."""
         from jobgen.model.events import StepRecord
 
         return tuple(StepRecord(*values) for values in self.submission.get("steps", ()))
-
-    @property
-    def failed_step(self) -> str:
-        """The step or group whose failure ended the newest start; empty if none did."""
-        newest = [run for run in self.step_runs if run.start == self.restarts + 1]
-        return next((run.name for run in newest if run.code and not self.has_stopped(run)), "")
-
-    def has_stopped(self, run: StepRecord) -> bool:
-        """Whether a step or group got SIGTERM when Slurm ended the job: it did not fail."""
-        return run.code == _TERMINATED and self.state in _STOPPED_BY_SLURM
 
     @property
     def codes(self) -> tuple[CodeRecord, ...]:

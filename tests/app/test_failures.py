@@ -12,6 +12,7 @@ from jobgen.app.submit import submit
 from jobgen.app.world import World
 from jobgen.cli.output import Ink
 from jobgen.cli.screens import jobs as screens
+from jobgen.cli.screens.job_data import dump_run
 from jobgen.model.record import JobState, RunRecord
 from tests.app.conftest import Link
 
@@ -53,7 +54,7 @@ def test_an_exception_of_one_rank_is_the_cause(
     text = screens.draw_run(shown, world.now(), INK)
     assert text.split("\n")[1:3] == why
     assert text.endswith(f"jobgen logs {record.alias} --rank 1 --stderr -n 50\n")
-    data = screens.dump_run(shown)["job"]["cause"]
+    data = dump_run(shown)["job"]["cause"]
     assert (data["kind"], data["text"], data["lines"][-1]) == ("exception", *2 * (cause.text,))
 
 

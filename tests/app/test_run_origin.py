@@ -18,6 +18,7 @@ from jobgen.app.submit import submit
 from jobgen.app.world import World
 from jobgen.cli.output import Ink
 from jobgen.cli.screens import jobs as screens
+from jobgen.cli.screens.job_data import dump_run
 from jobgen.model.origin import read_environment, read_origin
 from jobgen.upload import scan
 from tests.git import SETTINGS, git
@@ -148,7 +149,7 @@ def test_a_job_records_its_environment_and_show_has_it(
         "no git repository; the run directory has the files",
     ]
     assert ["modules", "gcc/12 cuda/12.4"] in [line.split(maxsplit=1) for line in lines if line]
-    data = screens.dump_run(view)["provenance"]
+    data = dump_run(view)["provenance"]
     assert data["code"]["jobgen"] == __version__
     assert data["environment"]["python"] == environment.python
     assert jobs.show(world, record.alias).kept is None

@@ -10,6 +10,7 @@ from jobgen.app.jobs import Happening, RunView
 from jobgen.cli.layout import measure
 from jobgen.cli.output import Ink
 from jobgen.cli.screens import failure, job_state, jobs
+from jobgen.cli.screens.job_data import dump_job
 from jobgen.model.cause import CauseKind, Doubt, FailureCause
 from jobgen.model.record import JobId, JobState, Login, RunRecord, Site
 
@@ -124,10 +125,10 @@ def test_the_command_shows_the_lines(changes: dict[str, Any], command: str) -> N
 
 
 def test_json_has_the_cause_in_words_too() -> None:
-    data = jobs.dump_job(run(cause()))["cause"]
+    data = dump_job(run(cause()))["cause"]
     assert (data["kind"], data["rank"], data["why"]) == ("exception", 3, "KeyError: 'a'")
-    assert jobs.dump_job(run())["cause"] is None
-    assert jobs.dump_job(run(cause(), ended=False, state=JobState.PENDING))["cause"] is None
+    assert dump_job(run())["cause"] is None
+    assert dump_job(run(cause(), ended=False, state=JobState.PENDING))["cause"] is None
 
 
 def test_a_list_shows_the_cause_that_is_known() -> None:

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from jobgen.app.jobs import RunView
+from jobgen.app.program_parts import find_failed_part
 from jobgen.cli.output import Ink
 from jobgen.cli.screens import job_table, jobs
+from jobgen.cli.screens.job_data import dump_job
 from jobgen.cli.screens.ranks import describe_ranks, describe_steps
 from jobgen.model.record import JobState, Login, RunRecord, Site
 from tests.cli.conftest import Jobgen
@@ -29,7 +31,7 @@ def test_the_rank_that_failed_first_is_named_with_its_node_and_code() -> None:
     assert "\n  rank 1 on n2 failed first (exit code 7)\n" in text
     assert text.endswith("  error log  jobgen logs llama-3 --rank 1 --stderr -n 50\n")
     failure = {"start": 1, "node": "n2", "rank": 1, "code": 7, "signal": 0, "task": ""}
-    assert jobs.dump_job(record)["failures"] == [failure]
+    assert dump_job(record)["failures"] == [failure]
 
 
 @pytest.mark.parametrize(
@@ -54,7 +56,7 @@ def test_a_node_that_failed_before_its_ranks_is_named_alone() -> None:
     assert describe_ranks(record) == ["n2 failed first, before its ranks started (exit code 1)"]
     text = jobs.draw_ended(record, Ink(colour=False, width=80))
     assert text.endswith("  error log  jobgen logs llama-3 -n 20\n")
-    assert jobs.dump_job(record)["failures"][0]["rank"] is None
+    assert dump_job(record)["failures"][0]["rank"] is None
 
 
 def test_a_job_stopped_before_its_end_is_explained_with_the_command_that_goes_on() -> None:
@@ -96,7 +98,7 @@ def test_of_earlier_starts_nothing_is_said() -> None:
     record = run(restarts=1, failures=[[1, "n2", 1, 7, 0]], silences=[[1, "n1", 0, 600]])
     assert describe_ranks(record) == []
     assert jobs.draw_ended(record, Ink(colour=False, width=80)).endswith("llama-3 -n 20\n")
-    assert len(jobs.dump_job(record)["failures"]) == 1
+    assert len(dump_job(record)["failures"]) == 1
 
 
 def test_of_an_array_each_element_has_its_first_failure() -> None:
@@ -121,13 +123,13 @@ def test_a_rank_that_the_others_may_wait_for_is_named_while_the_job_runs() -> No
     assert text.startswith("rank 1 on n2 ended with exit code 0, and then no rank wrote anything")
     assert "for 10m" in text
     silence = {"start": 1, "node": "n2", "rank": 1, "seconds": 600, "task": ""}
-    assert jobs.dump_job(record)["silences"] == [silence]
+    assert dump_job(record)["silences"] == [silence]
 
 
 def test_a_run_of_an_older_version_has_none() -> None:
     record = run()
     assert describe_ranks(record) == []
-    data = jobs.dump_job(record)
+    data = dump_job(record)
     assert (data["failures"], data["silences"]) == ([], [])
 
 
@@ -176,20 +178,20 @@ def test_steps_are_listed_with_how_they_ended_and_how_long_they_took() -> None:
         "step train: failed with exit code 3 after 5s",
         "not started: eval",
     ]
-    assert record.failed_step == "train"
+    assert find_failed_part(record) == "train"
     text = jobs.draw_run(RunView(record, (), ()), 2.0, Ink(colour=False, width=80))
     assert "\n  step train: failed with exit code 3 after 5s\n" in text
-    shown = jobs.dump_job(record)["steps"]
+    shown = dump_job(record)["steps"]
     assert [(row["name"], row["code"]) for row in shown] == [("prepare", 0), ("train", 3)]
 
 
 def test_a_step_that_slurm_ended_with_the_job_has_not_failed() -> None:
     record = run_steps([1, "train", 60.0, 65.0, 143, "0"])._replace(state=JobState.TIMEOUT)
     assert "step train: ended with the job after 5s" in describe_steps(record)
-    assert record.failed_step == ""
+    assert find_failed_part(record) == ""
     failed = record._replace(state=JobState.FAILED)
     assert "step train: failed with exit code 143 after 5s" in describe_steps(failed)
-    assert failed.failed_step == "train"
+    assert find_failed_part(failed) == "train"
 
 
 def test_many_runs_of_steps_are_folded_down_to_what_matters() -> None:
@@ -221,4 +223,4 @@ def test_the_newest_start_of_a_step_counts() -> None:
 
 def test_a_job_with_one_program_has_no_steps() -> None:
     assert describe_steps(run()) == []
-    assert "steps" not in jobs.dump_job(run())
+    assert "steps" not in dump_job(run())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import tempfile
 import time
@@ -165,6 +166,14 @@ class Cluster(Hosts):
         until(lambda: int(time.time()) > killed, "the next second", pause=0.05)
         self.slurm("scontrol", "update", f"JobId={job}", "StartTime=now")
 
+    def release(self, name: str) -> None:
+        """Let the jobs of this name start that wait for their begin time.
+
+        One that starts may cancel the others before they are released.
+        """
+        for job in set(self.slurm("squeue", "-h", "-n", name, "-o", "%A").split()):
+            self.slurm("scontrol", "update", f"JobId={job}", "StartTime=now", check=False)
+
     def empty(self) -> None:
         """Cancel every job and wait until the nodes are idle.
 
@@ -199,30 +208,47 @@ class Cluster(Hosts):
     def thaw(self) -> None:
         self.signal("login", "slurmctld", signal.SIGCONT)
 
+    @contextmanager
+    def replaced(self, program: str, script: str, *hosts: str) -> Iterator[None]:
+        """Within this block a program of these hosts is a shell script; its ``$real`` is itself."""
+        path = shutil.which(program)
+        assert path
+        folder = self.scratch / f"replaced-{program}"
+        folder.mkdir(exist_ok=True)
+        shutil.copy(path, folder / "real")
+        (folder / program).write_text(f"#!/bin/sh\nreal={folder}/real\n{script}\n")
+        (folder / program).chmod(0o755)
+        for host in hosts:
+            self.run(host, ["mount", "--bind", str(folder / program), path], user="root")
+        try:
+            yield
+        finally:
+            for host in hosts:
+                self.run(host, ["umount", path], user="root")
+
     def crash_controller(self) -> None:
         """kill -9 of slurmctld; ``restart_controller`` starts it again with its saved state."""
         self.signal("login", "slurmctld", signal.SIGKILL)
         until(lambda: not self.processes("login", "slurmctld"), "slurmctld to be gone")
 
-    def read_saved_jobs(self) -> bytes | None:
-        """The jobs as slurmctld saved them last; None if it has not yet."""
-        path = self._saved_jobs
-        return path.read_bytes() if path.exists() else None
-
     def save_jobs(self) -> bytes:
-        """The jobs as slurmctld saves them next."""
-        now = time.time()
-        path = self._saved_jobs
-        until(lambda: path.exists() and path.stat().st_mtime > now, "slurmctld's save")
-        return path.read_bytes()
+        """The jobs as slurmctld knows and saves them now; one more, which is held, is among them.
 
-    def lose_jobs(self, saved: bytes | None) -> None:
+        slurmctld saves them when one has changed; the name of the held one shows that it has.
+        """
+        name, path = f"saved-{time.monotonic_ns()}", self._saved_jobs
+        held = self.sbatch("#!/bin/sh\n", "--hold", f"--job-name={name}")
+        until(lambda: path.exists() and name.encode() in path.read_bytes(), "slurmctld's save")
+        saved = path.read_bytes()
+        self.slurm("scancel", held)
+        return saved
+
+    def lose_jobs(self, saved: bytes) -> None:
         """Crash slurmctld and start it with an earlier state: later jobs are lost."""
         self.crash_controller()
         for path in self._saved_jobs.parent.glob("job_state*"):
             path.unlink()
-        if saved is not None:
-            self._saved_jobs.write_bytes(saved)
+        self._saved_jobs.write_bytes(saved)
         self.restart_controller()
 
     @property

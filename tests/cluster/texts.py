@@ -54,7 +54,7 @@ def slurm_conf(layout: Layout) -> str:
         ),
         f"PartitionName=gpu Nodes={nodes} Default=YES MaxTime=7-00:00:00 State=UP",
         "PartitionName=debug Nodes=n1 MaxTime=30 State=UP",
-        f"PartitionName=short Nodes={nodes} MaxTime=2 State=UP",
+        f"PartitionName=short Nodes={nodes} MaxTime=30 State=UP",
         *o.conf,
     ]
     return "\n".join(lines) + "\n"

@@ -62,6 +62,12 @@ class Run:
         """What ``jobgen show --json`` says of the job."""
         return answer(self.jobgen("show", "--json"))["job"]  # type: ignore[no-any-return]
 
+    def put(self, name: str, text: str) -> None:
+        """Write a file of the run directory that its job waits for: it is there with its text."""
+        part = self.directory / f".{name}"
+        part.write_text(text)
+        part.rename(self.directory / name)
+
     def ranks(self, restart: int = 0, stream: str = "out") -> dict[int, bytes]:
         """The log files of all ranks as they lie on the cluster's disk."""
         folder = self.directory / "logs" / "0" / str(restart)

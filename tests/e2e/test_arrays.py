@@ -64,9 +64,7 @@ def wait_up(run: Run, *elements: int, restart: int = 0) -> None:
 
 
 def end(run: Run, element: int, code: int) -> None:
-    part = run.directory / f".end.{element}"
-    part.write_text(str(code))
-    part.rename(run.directory / f"end.{element}")
+    run.put(f"end.{element}", str(code))
 
 
 def test_each_element_has_its_own_ranks_log_and_end(cluster: Cluster, tmp_path: Path) -> None:
@@ -145,8 +143,8 @@ def test_some_elements_are_cancelled_and_shown_and_the_others_go_on(
     wait_up(run, 1, 2, 3)
     assert cluster.client.jobgen("cancel", f"{run.id}[2]").returncode == 0
     until(lambda: run.show()["elements"] == {"RUNNING": 2, "CANCELLED": 1}, "element 2")
-    for element in (1, 3):
-        (run.directory / f"end.{element}").write_text("3" if element == 3 else "0")
+    end(run, 1, 0)
+    end(run, 3, 3)
     run.wait()
     assert run.show()["elements"] == {"COMPLETED": 1, "CANCELLED": 1, "FAILED": 1}
     shown = run.jobgen("show").stdout

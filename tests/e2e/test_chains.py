@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -69,17 +67,6 @@ def list_live(run: Run) -> list[str]:
     return sorted({*told.split()} & {*list_jobs(run)})
 
 
-@contextmanager
-def fail_on(cluster: Cluster, node: str, program: str) -> Iterator[None]:
-    """A command of Slurm that fails on a node."""
-    real = shutil.which(program) or ""
-    cluster.run(node, ["mount", "--bind", "/bin/false", real], user="root")
-    try:
-        yield
-    finally:
-        cluster.run(node, ["umount", real], user="root")
-
-
 def list_executed(run: Run) -> list[str]:
     return (run.directory / "executed").read_text().splitlines()
 
@@ -100,7 +87,7 @@ def test_a_chain_of_three_stops_is_killed_and_finishes(
     assert f"chain: job 2 of 3; then: {third}" in run.jobgen("show").stdout
     cluster.slurm("scancel", second)
     await_start(run, 2)
-    (run.directory / "end").write_text("0")
+    run.put("end", "0")
     assert run.wait() == 0, run.story()
     shown = run.show()
     assert (shown["state"], shown["restarts"], shown["slurm_id"]) == ("COMPLETED", 2, third)
@@ -121,7 +108,7 @@ def test_a_job_that_reaches_its_time_limit_is_resumed(cluster: Cluster, tmp_path
     cluster.slurm("scontrol", "update", f"JobId={first}", "TimeLimit=1")
     await_start(run, 1)
     assert cluster.job(first)["JobState"] == "TIMEOUT"
-    (run.directory / "end").write_text("0")
+    run.put("end", "0")
     assert run.wait() == 0, run.story()
     assert (run.show()["state"], run.show()["slurm_id"]) == ("COMPLETED", second)
 
@@ -130,7 +117,7 @@ def test_a_job_that_reaches_its_time_limit_is_resumed(cluster: Cluster, tmp_path
 def test_a_chain_ends_with_its_program(cluster: Cluster, tmp_path: Path, code: int) -> None:
     run = start(cluster, tmp_path, f"ends{code}")
     jobs = list_jobs(run)
-    (run.directory / "end").write_text(str(code))
+    run.put("end", str(code))
     assert run.wait() == (1 if code else 0), run.story()
     until(lambda: not list_live(run), run.story)
     assert [line.split()[0] for line in list_executed(run)] == [jobs[0]]
@@ -142,10 +129,10 @@ def test_a_chain_ends_with_its_program(cluster: Cluster, tmp_path: Path, code: i
 
 def test_a_job_that_starts_after_the_end_runs_nothing(cluster: Cluster, tmp_path: Path) -> None:
     """As when Slurm did not answer scancel at the end of the run."""
-    with fail_on(cluster, "n1", "scancel"):
+    with cluster.replaced("scancel", "exit 1", "n1"):
         run = start(cluster, tmp_path, "late")
         jobs = list_jobs(run)
-        (run.directory / "end").write_text("0")
+        run.put("end", "0")
         assert run.wait() == 0, run.story()
         for job in jobs:
             assert cluster.wait_state(job) == "COMPLETED"

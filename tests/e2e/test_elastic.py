@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.cluster import Cluster
+from tests.cluster.layout import REPOSITORY
 from tests.e2e.runs import Run, digits, hold, submit
 from tests.products import one_of_each
 from tests.waiting import until
@@ -41,6 +42,7 @@ def test_a_lost_node_costs_an_elastic_job_no_epoch(
     go = cluster.scratch / f"go-{loss}"
     whole = f"world.size == 3 and state.epoch >= {LOST_AT}"
     hold(job.with_name("train.py"), f"{whole} and not Path({str(go)!r}).exists()")
+    shorten_farewell(job.parent)
     run = submit(cluster, job)
     until(lambda: len(epochs(run)) >= LOST_AT, run.story, pause=0.5)
     nodes = {int(rank): node.decode() for rank, _, node in WORLD.findall(everything(run))}
@@ -66,6 +68,15 @@ def test_a_lost_node_costs_an_elastic_job_no_epoch(
     assert went_on is not None, run.story()
     assert int(went_on[1]) == LOST_AT + 1
     assert sorted(set(epochs(run))) == list(range(1, 10)), "no epoch is lost"
+
+
+def shorten_farewell(folder: Path) -> None:
+    """Let a template of the job's own wait three seconds for the step of a finished program."""
+    text = (REPOSITORY / "templates/slurm/_finish.j2").read_text()
+    assert "within 30 &&" in text
+    templates = folder / "templates" / "slurm"
+    templates.mkdir(parents=True)
+    (templates / "_finish.j2").write_text(text.replace("within 30 &&", "within 3 &&"))
 
 
 def lose(cluster: Cluster, node: str, run: Run) -> None:

@@ -156,9 +156,9 @@ def last_checkpoint(cluster: Cluster, folder: Path, launcher: str, seconds: int)
 
 
 def test_a_rank_that_works_longer_than_the_others_is_not_killed(tmp_path: Path) -> None:
-    """The site's WaitTime would kill it five seconds after the others' end."""
-    with Cluster.up(Options(nodes=2, conf=("WaitTime=5",))) as cluster:
-        run = last_checkpoint(cluster, tmp_path / "job", "srun", 15)
+    """The site's WaitTime would kill it two seconds after the others' end."""
+    with Cluster.up(Options(nodes=2, conf=("WaitTime=2",))) as cluster:
+        run = last_checkpoint(cluster, tmp_path / "job", "srun", 8)
         assert run.show()["state"] == "COMPLETED"
         assert run.ranks()[0] == b"up 0\nsaved 0\n"
 

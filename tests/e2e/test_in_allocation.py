@@ -72,7 +72,7 @@ def test_a_run_inside_an_allocation_ends_without_it(
     shown = run.show()
     assert (shown["state"], shown["slurm_id"], shown["nodes"]) == ("RUNNING", allocation, "n[1-2]")
     assert run.jobgen("sh", "--rank", "2", "--", "hostname").stdout.split() == ["n2"]
-    (run.directory / "end").write_text(str(code))
+    run.put("end", str(code))
     assert run.wait() == (1 if code else 0), run.story()
     shown = run.show()
     assert (shown["state"], shown["exit"]) == ("FAILED" if code else "COMPLETED", f"{code}:0")

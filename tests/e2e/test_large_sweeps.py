@@ -133,24 +133,31 @@ def test_arrays_that_a_cut_submit_left_are_submitted_by_the_next_command(
     assert run.show()["elements"] == {"CANCELLED": 13}
 
 
-def start_halved(cluster: Cluster, folder: Path, begin: str) -> Path:
-    """Submit the first array of a sweep; its client is gone, and who was to submit the others."""
-    job = make_sweep(folder, name=folder.name, slurm={"begin": begin})
+def start_halved(cluster: Cluster, folder: Path) -> Path:
+    """Submit the first array of a sweep; its client is gone, and who was to submit the others.
+
+    No element starts yet.
+    """
+    job = make_sweep(folder, name=folder.name, slurm={"begin": "now+1hour"})
     profile = str(cluster.profile())
     words = cluster.client.words([*JOBGEN, "submit", str(job), "-c", profile])
-    client = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    pattern = f"{folder.name}-????????/submit/submit.sh"
-    until(lambda: list(cluster.scratch.glob(pattern)), "the run directory", pause=0.002)
-    (script,) = cluster.scratch.glob(pattern)
-    # a process of another host
-    lock = script.parent / "arrays.lock"
-    lock.symlink_to("elsewhere 1")
-    os.lchown(lock, script.stat().st_uid, script.stat().st_gid)
-    until((script.parent / "jobid").exists, "the first array")
+    go = cluster.scratch / f"go-{folder.name}"
+    waits = f'until [ -e {go} ]; do sleep 0.1; done\nexec $real "$@"'
+    with cluster.replaced("sbatch", waits, "login"):
+        client = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        pattern = f"{folder.name}-????????/submit/submit.sh"
+        until(lambda: list(cluster.scratch.glob(pattern)), "the run directory")
+        (submit,) = (path.parent for path in cluster.scratch.glob(pattern))
+        # a process of another host
+        lock = submit / "arrays.lock"
+        lock.symlink_to("elsewhere 1")
+        os.lchown(lock, submit.stat().st_uid, submit.stat().st_gid)
+        go.touch()
+        until((submit / "jobid").exists, "the first array")
     client.send_signal(signal.SIGKILL)
     client.communicate(timeout=HANG)
     os.utime(lock, (time.time() - 1000,) * 2, follow_symlinks=False)
-    return script.parents[1]
+    return submit.parent
 
 
 def list_arrays(cluster: Cluster, name: str) -> list[str]:
@@ -162,7 +169,7 @@ def list_arrays(cluster: Cluster, name: str) -> list[str]:
 def test_a_sweep_whose_client_died_in_the_middle_is_recovered_whole(
     small_arrays: Cluster, tmp_path: Path
 ) -> None:
-    directory = start_halved(small_arrays, tmp_path / "halved", "now+1hour")
+    directory = start_halved(small_arrays, tmp_path / "halved")
     assert len(list_arrays(small_arrays, "halved")) == 6
     state = {"XDG_STATE_HOME": str(small_arrays.client.home / "recovered")}
 
@@ -186,8 +193,9 @@ def test_arrays_that_a_crash_of_the_controller_lost_are_submitted_again(
     small_arrays: Cluster, tmp_path: Path, kept: int
 ) -> None:
     cluster, name = small_arrays, f"kept{kept}"
-    before = cluster.read_saved_jobs()
-    directory = start_halved(cluster, tmp_path / name, "now+12")
+    cluster.wait_idle()
+    before = cluster.save_jobs()
+    directory = start_halved(cluster, tmp_path / name)
     before = cluster.save_jobs() if kept else before
     shown = answer(cluster.client.jobgen("show", "@last", "--json"))["job"]
     run = Run(cluster, shown["id"], shown["slurm_id"], directory, shown["token"])
@@ -196,6 +204,7 @@ def test_arrays_that_a_crash_of_the_controller_lost_are_submitted_again(
     assert len(list_arrays(cluster, name)) == kept
     (directory / "end.8").touch()
     until(lambda: run.show() and len(list_arrays(cluster, name)) == 13, run.story)
+    cluster.release(name)
     assert run.wait() == 1
     assert run.show()["elements"] == {"COMPLETED": 11, "FAILED": 2}
     assert read_own(run) == {i: f"{i} {100 + i} {i}\n" for i in range(13)}

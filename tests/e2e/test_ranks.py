@@ -81,9 +81,7 @@ def starts(run: Run) -> dict[int, int]:
 def end(run: Run, codes: Mapping[int, int]) -> None:
     """Let ranks end with these exit codes."""
     for rank, code in codes.items():
-        new = run.directory / f".end.{rank}"
-        new.write_text(str(code))
-        new.rename(run.directory / f"end.{rank}")
+        run.put(f"end.{rank}", str(code))
 
 
 def node(run: Run, rank: int) -> str:

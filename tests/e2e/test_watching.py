@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -193,6 +192,7 @@ def test_a_job_that_left_no_word_is_told_by_the_accounting_or_is_lost(desk: Desk
         desk.forgotten(run)
     until(lambda: desk.look(told).ended, "the accounting's word")
     assert desk.look(told).state in (JobState.CANCELLED, JobState.FAILED, JobState.NODE_FAIL)
+    _age_logs(silent)
     lost = desk.becomes(silent, JobState.LOST, ended=True)
     assert "killed" in lost.reason
 
@@ -217,6 +217,14 @@ def _kill_without_a_word(cluster: Cluster, job: str) -> None:
                 os.kill(process.pid, signal.SIGKILL)
     for node in cluster.layout.nodes:
         cluster.kill_slurmstepd(node, job)
+
+
+def _age_logs(run: RunRecord) -> None:
+    """As after two minutes in which nothing is written to them."""
+    logs = [path for path in Path(run.directory, "logs").rglob("*") if path.is_file()]
+    assert logs
+    for path in logs:
+        os.utime(path, (path.stat().st_mtime - 120,) * 2)
 
 
 def test_a_job_cancelled_behind_our_back_is_told_so(desk: Desk) -> None:
@@ -260,18 +268,10 @@ def test_secrets_are_gone_when_a_job_was_cancelled_before_it_could_remove_them(d
 
 def test_a_job_that_starts_while_the_controller_stands_still_waits_for_it(desk: Desk) -> None:
     """srun would give up: its allocation is not confirmed."""
-    nodes, scratch = desk.cluster.layout.nodes, desk.cluster.scratch
-    starts, frozen = scratch / "starts", scratch / "frozen"
-    gate = scratch / "scontrol"
-    gate.write_text(
-        f"#!/bin/sh\necho $2 >>{starts}\n"
-        f'until [ -e {frozen} ]; do sleep 0.1; done\nexec {scratch}/real-scontrol "$@"\n'
-    )
-    gate.chmod(0o755)
-    shutil.copy("/usr/bin/scontrol", scratch / "real-scontrol")
-    for node in nodes:
-        desk.cluster.run(node, f"mount --bind {gate} /usr/bin/scontrol", user="root")
-    try:
+    starts, frozen = desk.cluster.scratch / "starts", desk.cluster.scratch / "frozen"
+    waits = f"until [ -e {frozen} ]; do sleep 0.1; done"
+    gate = f'echo $2 >>{starts}\n{waits}\nexec $real "$@"'
+    with desk.cluster.replaced("scontrol", gate, *desk.cluster.layout.nodes):
         run = desk.submit()
         until(starts.exists, "the job's first words")
         log = Path(run.directory, "logs", f"job-{run.job}.out")
@@ -279,10 +279,6 @@ def test_a_job_that_starts_while_the_controller_stands_still_waits_for_it(desk: 
             frozen.touch()
             until(lambda: "job\njob" in starts.read_text() or "Unable" in log.read_text())
         assert desk.cluster.wait_state(str(run.job)) == "COMPLETED", log.read_text()
-    finally:
-        frozen.touch()
-        for node in nodes:
-            desk.cluster.run(node, "umount /usr/bin/scontrol", user="root")
 
 
 # an id is confirmed, not believed
@@ -294,9 +290,11 @@ def test_an_id_that_the_controller_lost_in_a_crash_is_submitted_again(
     # an own cluster: here ended jobs must not be forgotten within seconds
     with Cluster.up(Options(nodes=1, message_timeout=5)) as cluster:
         desk = Desk(cluster, tmp_path)
-        run = desk.submit(options=("--begin=now+6",))
+        run = desk.submit(options=LATER)
         cluster.crash_controller()
         cluster.restart_controller()
+        until(lambda: cluster.state(str(desk.look(run).job)) != "UNKNOWN", "another job")
+        cluster.release("watched")
         last = desk.becomes(run, JobState.COMPLETED, ended=True)
         told = (cluster.scratch / f"executed.{run.token}").read_text().split()
         assert told == [str(last.job)]

@@ -15,7 +15,6 @@ import os
 import runpy
 import select
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -26,6 +25,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from tests.extensions import PATH, copy_extensions
+from tests.ports import reserved_port
 from tests.waiting import HANG
 
 ROOT = Path(__file__).parents[2]
@@ -150,22 +150,16 @@ def serve() -> None:
     _say(out, "warm")
     for line in sys.stdin:
         folder, program, words, env = json.loads(line)
-        env |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(_port())}
-        ranks = range(int(env["WORLD_SIZE"]))
-        pids = [_fork(Path(folder), program, words, env, rank) for rank in ranks]
-        _say(out, pids)
-        _say(out, _ends(pids))
+        with reserved_port() as port:
+            env |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+            ranks = range(int(env["WORLD_SIZE"]))
+            pids = [_fork(Path(folder), program, words, env, rank) for rank in ranks]
+            _say(out, pids)
+            _say(out, _ends(pids))
 
 
 def _say(out: int, what: object) -> None:
     os.write(out, f"{json.dumps(what)}\n".encode())
-
-
-def _port() -> int:
-    """A free one."""
-    with socket.socket() as place:
-        place.bind(("127.0.0.1", 0))
-        return int(place.getsockname()[1])
 
 
 def _ends(pids: Sequence[int]) -> list[int]:

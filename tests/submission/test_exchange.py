@@ -9,11 +9,9 @@ import pytest
 from jobgen.model.bundle import Bundle, BundleFile
 from jobgen.model.record import Login, Site
 from jobgen.submission.exchange import (
-    TOKEN,
     describe_connection,
     list_run_files,
     make_record,
-    rehearse,
 )
 from tests.resolve.made import job, plan
 
@@ -44,15 +42,6 @@ def test_the_run_directory_names_its_run() -> None:
     assert (about["created"], about["digest"]) == (5.0, BUNDLE.digest)
     assert about["shape"]["git"] == "abc"
     assert files["bundle/job.sbatch"].mode == 0o755
-
-
-def test_a_rehearsal_names_secrets_and_never_their_values() -> None:
-    made = plan(job(secrets="{HF_TOKEN: {env: HF_TOKEN}}"))
-    record = make_record(made, BUNDLE.digest, SITE)
-    dry = rehearse(record, made, BUNDLE, uploads=2)
-    assert [step.title for step in dry.steps] == ["connect", "upload", "secrets", "submit"]
-    assert f"demo-{TOKEN[:8]}/secrets.env, mode 0600" in dry.steps[2].command
-    assert dry.steps[1].command.startswith("tar of src/ (2 files), 1 rendered file and 5 for")
 
 
 @pytest.mark.parametrize(

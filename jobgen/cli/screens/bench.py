@@ -176,7 +176,7 @@ def read_former(before: Mapping[str, Any] | None, op: str) -> dict[int, float]:
 
 def data(judged: Judged) -> dict[str, Any]:
     """A judged bench as plain data, with units in the names."""
-    from jobgen.cli.screens.jobs import dump_job
+    from jobgen.cli.screens.job_data import dump_job
 
     bench = judged.bench
     top = judged.top

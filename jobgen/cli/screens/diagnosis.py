@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from jobgen.app.program_parts import find_failed_part
 from jobgen.cli.layout import align, fold
 from jobgen.cli.output import defuse
 from jobgen.cli.screens import failure
@@ -49,7 +50,7 @@ def _draw_head(cause: FailureCause, found: Diagnosed, ink: Ink) -> str:
     record = found.record
     title = f"{defuse(record.alias)}  {record.state}" if record else defuse(found.what)
     lines = failure.draw_cause(cause, ink, nodes=record.nodes if record else "")
-    if record and (step := record.failed_step):
+    if record and (step := find_failed_part(record)):
         lines.append(f"  {record.part_kind:5}  {defuse(step)}")
     return "\n".join([ink("strong", title), *lines, ""])
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from jobgen.cli.layout import align, clip, fold, format_span, measure
 from jobgen.cli.output import Ink, defuse
+from jobgen.cli.screens.job_data import dump_job
 from jobgen.cli.screens.job_state import (
     GOING,
     compute_elapsed,
@@ -15,7 +16,6 @@ from jobgen.cli.screens.job_state import (
     is_old,
     name_state,
 )
-from jobgen.cli.screens.jobs import dump_job
 from jobgen.cli.screens.race_rows import name_jobs
 from jobgen.cli.screens.sweep_rows import draw_elements
 from jobgen.model.record import RunRecord

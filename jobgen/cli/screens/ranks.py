@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeVar
 
+from jobgen.app.program_parts import find_failed_part, has_stopped
 from jobgen.cli.layout import format_span
 from jobgen.cli.output import defuse
 from jobgen.model.record import RunRecord
@@ -66,7 +67,7 @@ def _describe_step(run: StepRecord, record: RunRecord) -> str:
     took = f" after {format_span(int(max((run.ended or run.begun) - run.begun, 0)))}"
     if run.stopped:
         return f"stopped{took}"
-    if record.has_stopped(run):
+    if has_stopped(record, run):
         return f"ended with the job{took}"
     if run.code == STOPPED_EARLY:
         return f"stopped by the pre-timeout signal{took}"
@@ -82,7 +83,7 @@ def _newest(record: RunRecord, rows: Sequence[Row]) -> list[Row]:
 def name_log_command(record: RunRecord) -> str:
     """The command that shows the error on one screen."""
     name, cause = f"jobgen logs {defuse(record.alias)}", record.cause
-    failed = record.failed_step
+    failed = find_failed_part(record)
     step = f" --{record.part_kind} {defuse(failed)}" if failed else ""
     if cause is not None and cause.file:
         task = f" --task {defuse(cause.task)}" if cause.task else ""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from jobgen.cli.output import Ink, defuse
-from jobgen.cli.screens import job_table, jobs
+from jobgen.cli.screens import job_table
+from jobgen.cli.screens.job_data import dump_job
 from jobgen.wording import count
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ def screen(found: Recovered, now: float, ink: Ink) -> str:
 def data(found: Recovered) -> dict[str, Any]:
     """What was recovered, as plain data."""
     return {
-        "recovered": [jobs.dump_job(record) for record in found.records],
+        "recovered": [dump_job(record) for record in found.records],
         "known": found.known,
         "passed_over": list(found.passed_over),
     }

@@ -83,7 +83,7 @@ def read_former(before: Mapping[str, Any] | None, unit: str) -> dict[tuple[int, 
 
 def data(found: Scaling, records: Sequence[RunRecord]) -> dict[str, Any]:
     """The runs of a scaling bench as plain data, with units in the names."""
-    from jobgen.cli.screens.jobs import dump_job
+    from jobgen.cli.screens.job_data import dump_job
 
     return {
         "unit": found.unit or None,

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from jobgen.model.decision import PlanCheck
     from jobgen.model.record import RunRecord
     from jobgen.scheduler.allowances import Allowance
-    from jobgen.submission.exchange import DryRun
+    from jobgen.submission.dry_run import DryRun
 
 
 def draw_missing_model(missing: MissingModel) -> str:
@@ -131,7 +131,7 @@ def _scheduler(record: RunRecord) -> str:
 
 def data(record: RunRecord) -> dict[str, Any]:
     """A submitted run as plain data."""
-    from jobgen.cli.screens.jobs import dump_job
+    from jobgen.cli.screens.job_data import dump_job
 
     name = record.alias
     return {

@@ -9,8 +9,9 @@ import click
 
 from jobgen.cli.call import Call
 from jobgen.cli.commands import Lazy, verb
+from jobgen.cli.completers import complete_jobs
 from jobgen.cli.flags import OUTSIDE, TRUST
-from jobgen.cli.params import COUNTS, FILE, Ops, Sizes, complete_jobs
+from jobgen.cli.params import COUNTS, FILE, Ops, Sizes
 
 VERBS = {
     "allreduce": (f"{__name__}:allreduce", "Measure all-reduce bandwidth; find the slow node"),

@@ -29,12 +29,13 @@ def command(call: Call, refs: tuple[str, ...], signal: str) -> int:
     Exits 1 if the scheduler does not list a job, so that it could not be cancelled.
     """
     from jobgen.app import cancelling
-    from jobgen.cli.screens import jobs as screens
+    from jobgen.cli.screens.job_data import dump_job
+    from jobgen.cli.screens.jobs import draw_cancelled
 
     done = cancelling.cancel(call.world, refs, signal=signal)
     call.answer(
-        lambda: [screens.dump_job(r) for r in done],
-        lambda ink: screens.draw_cancelled(done, ink, signal=signal),
+        lambda: [dump_job(r) for r in done],
+        lambda ink: draw_cancelled(done, ink, signal=signal),
     )
     lost = any(record.ended and not record.settled for record in done)
     return Exit.FAILED if lost and not signal else Exit.DONE

@@ -10,7 +10,8 @@ import click
 
 from jobgen.cli.call import Call
 from jobgen.cli.commands import Lazy, verb
-from jobgen.cli.flags import TRUST, complete_clusters
+from jobgen.cli.completers import complete_clusters
+from jobgen.cli.flags import TRUST
 from jobgen.cli.params import FILE, Duration
 from jobgen.errors import Exit
 

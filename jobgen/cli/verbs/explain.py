@@ -6,7 +6,7 @@ import click
 
 from jobgen.cli.call import Call
 from jobgen.cli.commands import verb
-from jobgen.cli.params import complete_codes
+from jobgen.cli.completers import complete_codes
 from jobgen.errors import Usage
 
 

@@ -6,7 +6,7 @@ import click
 
 from jobgen.cli.call import Call
 from jobgen.cli.commands import format_help, verb
-from jobgen.cli.params import complete_commands
+from jobgen.cli.completers import complete_commands
 
 
 @verb("help", "jobgen help", "jobgen help plan", "jobgen help cluster add")

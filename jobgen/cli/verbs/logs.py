@@ -8,7 +8,8 @@ import click
 
 from jobgen.cli.call import Call
 from jobgen.cli.commands import verb
-from jobgen.cli.params import ID, Duration, Pattern, Ranks, complete_nodes
+from jobgen.cli.completers import complete_nodes
+from jobgen.cli.params import ID, Duration, Pattern, Ranks
 
 
 @verb(
@@ -57,6 +58,7 @@ def command(call: Call, ref: str, **options: Any) -> int:
     nodes, r*: all ranks, !: standard error). What only follows from a failure is folded; -v
     shows it.
     """
-    from jobgen.cli import following
+    from jobgen.cli.following import show_logs
+    from jobgen.cli.log_options import LogsOptions
 
-    return following.show_logs(call, ref, following.LogsOptions(**options))
+    return show_logs(call, ref, LogsOptions(**options))

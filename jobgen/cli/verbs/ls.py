@@ -8,7 +8,8 @@ import click
 
 from jobgen.cli.call import Call
 from jobgen.cli.commands import verb
-from jobgen.cli.params import States, complete_states
+from jobgen.cli.completers import complete_states
+from jobgen.cli.params import States
 
 
 @verb("ls", "jobgen ls", "jobgen ls --state failed", "jobgen ls --set LR=1e-3")

@@ -6,7 +6,8 @@ import click
 
 from jobgen.cli.call import Call
 from jobgen.cli.commands import verb
-from jobgen.cli.params import Duration, Size, States, complete_jobs, complete_states
+from jobgen.cli.completers import complete_jobs, complete_states
+from jobgen.cli.params import Duration, Size, States
 
 
 @verb(

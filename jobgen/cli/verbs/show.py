@@ -24,11 +24,12 @@ def command(call: Call, ref: str, gpus: bool, cached: bool) -> None:
     with [3,7-9] behind it, elements of an array.
     """
     from jobgen.app import jobs
-    from jobgen.cli.screens import jobs as screens
+    from jobgen.cli.screens.job_data import dump_run
+    from jobgen.cli.screens.jobs import draw_run
 
     now, verbose = call.world.now(), call.flags.verbose > 0
     shown = jobs.show(call.world, ref, cached=cached, every=verbose)
     call.answer(
-        lambda: screens.dump_run(shown),
-        lambda ink: screens.draw_run(shown, now, ink, gpus=gpus, verbose=verbose),
+        lambda: dump_run(shown),
+        lambda ink: draw_run(shown, now, ink, gpus=gpus, verbose=verbose),
     )
