@@ -149,6 +149,7 @@ def list_values(plan: Plan, *, standalone: bool, folder: str = "") -> dict[str, 
 def list_blocks(plan: Plan, *, of_part: bool = False, ends_early: bool = False) -> frozenset[str]:
     """The blocks of rank.sh that this job needs, or its part: a step, or a group."""
     inside, blocks = plan.container is not None, LAUNCHERS[plan.launcher.value].blocks
+    launch = next(step for step in plan.steps if step.name == "launch")
     guard = inside or ends_early or "guard" in blocks
     bind = "bind" in plan.other and plan.other["bind"].value == "auto"
     search = bind and "JOBGEN_GPU_CPUS" not in plan.env
@@ -158,6 +159,7 @@ def list_blocks(plan: Plan, *, of_part: bool = False, ends_early: bool = False) 
         "alone": not of_part,
         "until": ends_early,
         "secrets": bool(plan.secrets),
+        "pdsh": "deepspeed" in blocks and launch.scope == "once",
         "hub": "JOBGEN_HUB_MODEL" in plan.env,
         "container": inside,
         "packed": plan.shape.packing is not None,

@@ -40,6 +40,7 @@ from jobgen.resolve import (
     racing,
     rank_environment,
     saving,
+    site_runtimes,
     start,
     step_jobs,
     sweeping,
@@ -198,8 +199,9 @@ def _examine(look: Inputs) -> Examined:
             *parts,
             launch(launcher.value, _request(look, size, launcher, trained.launcher)).part,
         )
-        names = frozenset(f.path for part in own for f in part.files) - {saving.SENDER}
-        return Examined(plan, plan.notes, checked, trained.planner_request, names)
+        names = {f.path for part in own for f in part.files} | {site_runtimes.EDF}
+        names -= {saving.SENDER}
+        return Examined(plan, plan.notes, checked, trained.planner_request, frozenset(names))
     if _SIZES & {problem.code for problem in wrong}:
         checked = tuple(check for check in checked if check.code != planner_request.UNFIT)
     return Examined(None, tuple(dict.fromkeys(wrong)), checked)

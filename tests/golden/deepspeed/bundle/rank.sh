@@ -3,10 +3,6 @@
 # output to the rank's log files, record its start and end, and exit with its code.
 set -uo pipefail
 node=${SLURMD_NODENAME:-${HOSTNAME%%.*}}
-if [[ -z ${SLURMD_NODENAME:-} && -n ${CROSS_RANK:-} ]]; then
-    # started by DeepSpeed over ssh: CROSS_RANK is this node's line in the hostfile
-    node=$(sed -n "$((CROSS_RANK + 1))s/ .*//p" "$JOBGEN_STATE_DIR/hostfile")
-fi
 rank=${JOBGEN_NODE_RANK:-${RANK:-}} recording=
 
 # record KIND KEY=VALUE...: append a line to this rank's file of the event record.
