@@ -284,7 +284,7 @@ hold() {
 set -o functrace
 trap hold DEBUG
 """
-"""What bash runs before each command of rank.sh: one of them waits until the file ``go`` is there."""
+"""What bash runs before each command of rank.sh: one waits until the file ``go`` is there."""
 BEFORE_START, AFTER_FORK = "run_program", "local child="
 
 
