@@ -274,6 +274,7 @@ def test_a_signal_during_the_handling_of_another_ends_no_wait(
     rank.finish(5)
     assert process.wait(HANG) == 5
 
+
 HOLDS = """
 [[ $0 == */rank.sh ]] || return 0
 hold() {
