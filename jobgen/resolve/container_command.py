@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -38,12 +39,13 @@ _AGAIN = "Set again inside, because the image's own variables would win."
 _WHY = {"apptainer": _AGAIN, "shifter": _AGAIN}
 _LOG_OUT = "unset APPTAINER_DOCKER_USERNAME APPTAINER_DOCKER_PASSWORD"
 _CONVERT = """\
-# The first rank converts the image into apptainer's cache; the other ranks wait and reuse it.
-converted=$JOBGEN_STATE_DIR/image.$JOBGEN_RESTART
-if [[ $SLURM_PROCID == 0 ]]; then
+# One rank converts the image into apptainer's cache; the others, of all steps and groups, wait and reuse it.
+converted=$JOBGEN_STATE_DIR/image.$JOBGEN_RESTART.DIGEST
+if mkdir "$converted.begun" 2>/dev/null; then # only one can create it
     apptainer exec IMAGE true
     echo "$?" >"$converted" || die 96 "cannot write $converted"
 fi
+[[ -d $converted.begun ]] || die 96 "cannot create $converted.begun"
 until [[ -s $converted ]]; do sleep 1; done
 [[ $(<"$converted") == 0 ]] || die 96 'apptainer cannot convert 'IMAGE"""
 _OF_THE_IMAGE = ("PATH", "LD_LIBRARY_PATH")
@@ -291,7 +293,8 @@ def _before(look: Inputs, asked: Container, shape: Shape) -> str:
     if asked.runtime == "docker":
         texts.append(_devices(look, shape).before)
     if asked.runtime == "apptainer" and "://" in name:
-        texts.append(_CONVERT.replace("IMAGE", quote_expandable(name)))
+        digest = hashlib.sha256(name.encode()).hexdigest()[:8]
+        texts.append(_CONVERT.replace("DIGEST", digest).replace("IMAGE", quote_expandable(name)))
     return "\n".join(text for text in texts if text)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 import pytest
@@ -33,13 +34,28 @@ def made(folder: Path, image: str, **keys: str) -> Job:
 
 
 @pytest.mark.parametrize("image", ["ghcr.io/a/b:1", "docker://ghcr.io/a/b:1"])
-def test_the_first_rank_converts_the_image_and_the_others_wait(tmp_path: Path, image: str) -> None:
+def test_one_rank_converts_the_image_and_the_others_wait(tmp_path: Path, image: str) -> None:
     job = made(tmp_path / "run", image)
     done = job.run()
     assert done.returncode == 0, done.stderr
-    assert (job.folder / "conversions").read_text() == "0\n"
+    assert len((job.folder / "conversions").read_text().split()) == 1
     assert not (job.folder / "converted.twice").exists()
     assert len(list(job.folder.glob("ran.*"))) == 4
+
+
+PARTS = {
+    "steps": "[{name: a, run: ./program}, {name: b, run: ./program, nodes: 1}]",
+    "groups": "{a: {nodes: 1, run: ./program}, b: {nodes: 1, run: ./program}}",
+}
+
+
+@pytest.mark.parametrize("parts", PARTS)
+def test_one_rank_converts_the_image_for_all_parts_of_a_job(tmp_path: Path, parts: str) -> None:
+    job = made(tmp_path / "run", "ghcr.io/a/b:1", run="", **{parts: PARTS[parts]})
+    done = job.run()
+    assert done.returncode == 0, done.stderr
+    assert len((job.folder / "conversions").read_text().split()) == 1
+    assert not (job.folder / "converted.twice").exists()
 
 
 def test_a_file_needs_no_conversion(tmp_path: Path) -> None:
@@ -54,14 +70,16 @@ def test_an_image_that_is_not_there_ends_the_job_with_the_reason(tmp_path: Path)
     done = job.run()
     assert done.returncode == 96
     assert "n1: apptainer cannot convert docker://ghcr.io/a/b:1\n" in done.stderr
-    assert (job.folder / "conversions").read_text() == "0\n"
+    assert len((job.folder / "conversions").read_text().split()) == 1
     assert not list(job.folder.glob("ran.*"))
 
 
 def test_a_result_that_cannot_be_written_ends_the_job_instead_of_waiting(tmp_path: Path) -> None:
     job = made(tmp_path / "run", "ghcr.io/a/b:1")
-    job.state("image.0").parent.mkdir(parents=True)
-    job.state("image.0").symlink_to("/dev/full")
+    digest = hashlib.sha256(b"docker://ghcr.io/a/b:1").hexdigest()[:8]
+    marker = job.state(f"image.0.{digest}")
+    marker.parent.mkdir(parents=True)
+    marker.symlink_to("/dev/full")
     done = job.run()
     assert done.returncode == 96
     assert "n1: cannot write" in done.stderr
