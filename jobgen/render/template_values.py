@@ -139,10 +139,10 @@ def list_values(plan: Plan, *, standalone: bool, folder: str = "") -> dict[str, 
         "may_die": bool(container.setup or container.before),
         "before_enter": Raw(container.before),
         "handed": container.runtime == "edf",
-        "login": Raw(container.login),
+        "login": Raw(next((each.login for each in plan.containers if each.login), "")),
         "why_enter": format_comment(container.why),
         "enter": format_command(container.enter),
-        "record_image": format_command((container.record,)),
+        "records": [format_command((each.record,)) for each in plan.containers if each.record],
     }
 
 

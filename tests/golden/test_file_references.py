@@ -47,6 +47,7 @@ KEYS = {
         for launcher in ("torchrun", "accelerate", "deepspeed", "srun", "plain")
     },
     "config": "launcher: {type: accelerate, config: fsdp.yaml}\n",
+    "images": "container: {image: x, runtime: docker}\n",
     "once": "before: ls\nfinally: ls\nsetup: {node: make, outside: ls}\ncontainer: /x.sqsh\n",
     "signal": "checkpoint: {requeue: true, to: ranks}\nmonitor: 30s\nnotify: {command: ./tell}\n",
 }
@@ -119,6 +120,8 @@ def test_an_example_has_the_files_that_it_names(path: Path) -> None:
 @pytest.mark.parametrize("keys", KEYS)
 def test_a_job_of_any_parts_has_the_files_that_it_names(programs: str, keys: str) -> None:
     text = job(run="") + PROGRAMS[programs] + KEYS[keys]
+    if keys == "images":
+        text = text.replace("run: b.py", "container: y, run: b.py")
     check_references(render(plan(text, texts=FACTS.texts), templates()))
 
 
