@@ -9,6 +9,8 @@ from jobgen.model.origin import ImageDigest, read_image
 from jobgen.shell import build_script
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from jobgen.app.run_origin import KeptOrigin
     from jobgen.transport import Transport
 
@@ -16,29 +18,38 @@ _DEADLINE = 120.0
 """Seconds in which a file of 1 GiB is read on a slow disk."""
 
 
-def find_image(transport: Transport, kept: KeptOrigin) -> ImageDigest | None:
-    """The image of a run as the login host has it now; None if it has none. Raises Unreachable."""
-    known = recall_image(kept)
-    if known is None:
-        return None
-    runtime = "docker" if known.ids else "file"
-    script = build_script(payload.text("image_digest.sh"), runtime, known.name)
-    return read_image(transport.call(script, deadline=_DEADLINE).out.decode("utf-8", "replace"))
+def find_images(transport: Transport, kept: KeptOrigin) -> dict[str, ImageDigest]:
+    """Name → image, of those of a run that the login host has now. Raises Unreachable."""
+    there: dict[str, ImageDigest] = {}
+    for known in recall_images(kept):
+        runtime = "docker" if known.ids else "file"
+        script = build_script(payload.text("image_digest.sh"), runtime, known.name)
+        printed = transport.call(script, deadline=_DEADLINE).out.decode("utf-8", "replace")
+        image = read_image(printed)
+        if image is not None:
+            there[known.name] = image
+    return there
 
 
-def recall_image(kept: KeptOrigin) -> ImageDigest | None:
-    """The image of a run as it was; of an earlier jobgen's run, what its program saw of a file."""
+def recall_images(kept: KeptOrigin) -> tuple[ImageDigest, ...]:
+    """The images of a run as they were; of an earlier jobgen's run, what its program saw of a
+    file."""
     environment = kept.environment
-    if kept.image or not environment or not environment.image:
-        return kept.image
-    return ImageDigest(environment.image, environment.image_size, environment.image_time)
+    if kept.images or not environment or not environment.image:
+        return kept.images
+    return (ImageDigest(environment.image, environment.image_size, environment.image_time),)
 
 
-def compare_images(kept: KeptOrigin, now: ImageDigest | None) -> list[str]:
-    """How the image differs from the one of the run; empty if it is the same."""
-    before = recall_image(kept)
-    if before is None:
-        return []
+def compare_images(kept: KeptOrigin, there: Mapping[str, ImageDigest]) -> list[str]:
+    """How the images differ from those of the run; empty if they are the same."""
+    return [
+        difference
+        for before in recall_images(kept)
+        for difference in _compare_image(before, there.get(before.name))
+    ]
+
+
+def _compare_image(before: ImageDigest, now: ImageDigest | None) -> list[str]:
     if before.ids:
         return _compare_ids(before, now)
     if now is None:

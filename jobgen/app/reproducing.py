@@ -79,7 +79,7 @@ def prepare_reproduction(world: World, ref: str, cluster: str | None) -> Iterato
             _check_kept(record, kept)
             code = restore_code(world, transport, record, kept, Path(folder))
             there = _ask_environment(transport, kept.environment)
-            image = image_changes.find_image(transport, kept)
+            images = image_changes.find_images(transport, kept)
             stays = _compare_code(transport, record)
         assert kept.origin is not None  # noqa: S101  _check_kept has looked
         ready = _prepare(world, record, kept, code, cluster or record.profile)
@@ -89,7 +89,7 @@ def prepare_reproduction(world: World, ref: str, cluster: str | None) -> Iterato
         moved = ready.site.cluster != record.site.cluster
         if not moved:
             differences += _compare_environments(kept.environment, there)
-            differences += image_changes.compare_images(kept, image)
+            differences += image_changes.compare_images(kept, images)
         own = _describe_own_folder(record, kept.origin, ready)
         yield Reproduction(record, ready, code, tuple(differences), own)
 

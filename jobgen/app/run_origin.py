@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 _RECORDS = r"""
 cd "$1/state" 2>/dev/null || exit 0
-for path in */environment.[0-9]* */image_digest.[0-9]*; do
+for path in */environment.[0-9]* */image_digest.*; do
   case $path in *.part) ;; *) [ ! -f "$path" ] || printf '%s\n' "$path" ;; esac
 done
 """
@@ -46,13 +46,13 @@ class KeptOrigin(NamedTuple):
     patch: bytes = b""
     digest: str = ""
     """Of the file that describes the origin."""
-    image: ImageDigest | None = None
+    images: tuple[ImageDigest, ...] = ()
+    """Those of all its programs."""
 
 
 def describe_origin(ready: PreparedJob, changes: CodeChanges) -> RunOrigin:
     """What a prepared job with these changes is submitted from."""
     entries = ready.manifest.entries if ready.manifest else ()
-    container = ready.plan.container
     found = {
         name: value for name, value in changes._asdict().items() if name not in ("patch", "folder")
     }
@@ -63,7 +63,7 @@ def describe_origin(ready: PreparedJob, changes: CodeChanges) -> RunOrigin:
         folder=changes.folder or relpath(ready.workdir, ready.base),
         cluster=ready.cluster_file.name,
         profile={label: _drop_tokens(text) for label, text in ready.cluster_file.texts.items()},
-        image=container.image if container else "",
+        image=", ".join(container.image for container in ready.plan.containers),
         sets=tuple(text for text in ready.sets if not has_token(text)),
         links={entry.path: entry.target for entry in entries if entry.kind == "link"},
         executables=tuple(e.path for e in entries if e.kind == "file" and e.mode & 0o100),
@@ -94,9 +94,15 @@ def read_kept(transport: Transport, record: RunRecord, *, patch: bool = False) -
     if origin and compute_digest(changes) != origin.patch_digest:
         changes = b""
     digest, records = compute_digest(submission), _list_records(transport, record)
-    environment = read_environment(_read_newest(transport, record, records, "environment"))
-    image = read_image(_read_newest(transport, record, records, "image_digest"))
-    return KeptOrigin(origin, environment, changes, digest, image)
+    environments = _read_newest(transport, record, records, "environment")
+    images = [read_image(text) for text in _read_newest(transport, record, records, "image_digest")]
+    return KeptOrigin(
+        origin,
+        read_environment("".join(environments)),
+        changes,
+        digest,
+        tuple(image for image in images if image is not None),
+    )
 
 
 def compute_digest(content: bytes) -> str:
@@ -116,13 +122,19 @@ def _list_records(transport: Transport, record: RunRecord) -> Mapping[str, int]:
 
 def _read_newest(
     transport: Transport, record: RunRecord, records: Mapping[str, int], name: str
-) -> str:
-    """What the newest start recorded under a name; of an array, of one element."""
+) -> list[str]:
+    """What the newest start recorded under a name, in one file or several; of an array, of one
+    element."""
     usable = [path for path in records if posixpath.basename(path).startswith(f"{name}.")]
     if not usable:
-        return ""
+        return []
     newest = max(usable, key=records.__getitem__)
-    return read_file(transport, f"{record.directory}/state/{newest}").decode("utf-8", "replace")
+    folder, start = posixpath.dirname(newest), records[newest]
+    return [
+        read_file(transport, f"{record.directory}/state/{path}").decode("utf-8", "replace")
+        for path in sorted(usable)
+        if posixpath.dirname(path) == folder and records[path] == start
+    ]
 
 
 def read_file(transport: Transport, path: str) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Literal
 
 from jobgen.model.fields import (
@@ -31,6 +32,18 @@ def check_image(value: object) -> str:
         example = "for example nvcr.io/nvidia/pytorch:25.09-py3"
         raise refuse("J126", f"'{clip(word)}' is not an image", example)
     return check_shell_text(word)
+
+
+def check_part_image(value: object) -> str:
+    """The image of a step or a group, which has all else of its container from the job."""
+    if isinstance(value, Mapping):
+        message = "a step or a group names only the image of its container: runtime, mounts and "
+        message += "login are those of the job"
+        raise refuse("J120", message, "write container: IMAGE here, and the rest at the top")
+    return check_image(value)
+
+
+PART_IMAGE = Check(check_part_image, {"type": "string"})
 
 
 def check_mount(value: object) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 from jobgen.model.components import OPTIONS as OWN_OPTIONS
+from jobgen.model.container import PART_IMAGE
 from jobgen.model.fields import (
     DURATION,
     ENVIRONMENT,
@@ -158,6 +159,12 @@ class JobGroup(Form):
         check_form(Launcher, short="type", shortly={"enum": [*LAUNCHERS, *ALIASES]}),
         default=None,
         doc="What starts the ranks; default: the job's launcher.",
+    )
+    container: str | None = key(
+        PART_IMAGE,
+        default=None,
+        doc="Image of this group's container; default: the job's. All else is the job's.",
+        example="vllm/vllm-openai:v0.11.0",
     )
     env: Mapping[str, str] = key(
         ENVIRONMENT, default={}, doc="Environment of this group's ranks, beside the job's."

@@ -259,6 +259,15 @@ class Plan(NamedTuple):
         return (*first, *inner, *(step for step in self.steps if step not in first))
 
     @property
+    def containers(self) -> tuple[ContainerPlan, ...]:
+        """The containers of its programs, one for each image."""
+        images: dict[str, ContainerPlan] = {}
+        for plan in [each.plan for each in self.programs] or [self]:
+            if plan.container is not None:
+                images.setdefault(plan.container.image, plan.container)
+        return tuple(images.values())
+
+    @property
     def has_groups(self) -> bool:
         """Whether its programs run at the same time."""
         return any(program.group for program in self.programs)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
+from jobgen.model.container import PART_IMAGE
 from jobgen.model.fields import ENVIRONMENT, RUN, WORD, check_integer, describe_value
 from jobgen.model.form import Check, Form, Refusal, ValueDiagnostic, check_form, key, refuse
 from jobgen.model.launchers import ALIASES, LAUNCHERS
@@ -72,6 +73,12 @@ class JobStep(Form):
         check_form(Launcher, short="type", shortly={"enum": [*LAUNCHERS, *ALIASES]}),
         default=None,
         doc="What starts the ranks; default: the job's launcher.",
+    )
+    container: str | None = key(
+        PART_IMAGE,
+        default=None,
+        doc="Image of this step's container; default: the job's. All else is the job's.",
+        example="vllm/vllm-openai:v0.11.0",
     )
     env: Mapping[str, str] = key(
         ENVIRONMENT, default={}, doc="Environment of this step's ranks, beside the job's."

@@ -14,7 +14,10 @@ case $runtime in
 '') ;;
 docker | podman)
     # ranks of a container have other process ids outside of it
-    container=$("$runtime" ps --quiet --filter "volume=$run" | head -n 1)
+    filters=(--filter "volume=$run")
+    part=${pids##*/} # STEP@NODE.RANK, of a step or a group
+    [[ $part != *@* ]] || filters+=(--filter "label=jobgen.step=${part%%@*}")
+    container=$("$runtime" ps --quiet "${filters[@]}" | head -n 1)
     if [[ -n $container ]]; then
         enter=("$runtime" exec --interactive)
         [[ ! -t 0 ]] || enter+=(--tty)

@@ -3,7 +3,7 @@
 # output to the rank's log files, record its start and end, and exit with its code.
 set -uo pipefail
 node=${SLURMD_NODENAME:-${HOSTNAME%%.*}}
-#if deepspeed
+#if pdsh
 if [[ -z ${SLURMD_NODENAME:-} && -n ${CROSS_RANK:-} ]]; then
     # started by DeepSpeed over ssh: CROSS_RANK is this node's line in the hostfile
     node=$(sed -n "$((CROSS_RANK + 1))s/ .*//p" "$JOBGEN_STATE_DIR/hostfile")
@@ -17,7 +17,7 @@ export LOCAL_RANK=$OMPI_COMM_WORLD_LOCAL_RANK LOCAL_WORLD_SIZE=$OMPI_COMM_WORLD_
 #if plain
 # launcher: plain: one rank per node, without torch's variables
 #fi
-rank=${JOBGEN_NODE_RANK:-${RANK:-}} recording=
+rank=${JOBGEN_NODE_RANK:-${RANK:-}} recording='' early=''
 
 # record KIND KEY=VALUE...: append a line to this rank's file of the event record.
 record() {
@@ -222,14 +222,14 @@ program=("$@") id=$$.$RANDOM. signals=(TERM INT HUP QUIT USR1 USR2) recorder=$JO
 if setpriv --pdeathsig KILL true 2>/dev/null; then program=(setpriv --pdeathsig KILL "$@"); fi
 start_program() {
     trap - INT QUIT # bash ignores them in background processes
+    [[ -z $early ]] || exit $((128 + $(kill -l "$early"))) # a signal came before there was a program
 #if alone
     printf '%s\n' "$BASHPID" >"$JOBGEN_STATE_DIR/pids/$node.$rank"
 #fi
 #if steps
     printf '%s\n' "$BASHPID" >"$JOBGEN_STATE_DIR/pids/$JOBGEN_STEP@$node.$rank"
 #fi
-    export JOBGEN_RANK_ID=$id
-    exec "${program[@]}" >>"$log.out" 2>>"$log.err" {alive}>&-
+    JOBGEN_RANK_ID=$id exec "${program[@]}" >>"$log.out" 2>>"$log.err" {alive}>&-
 }
 # signal_all SIGNAL: to the program and its descendants; false if none is left.
 signal_all() {
@@ -279,9 +279,9 @@ exec {alive}> >(keep >/dev/null 2>&1)
 record start "local=${LOCAL_RANK:-0}" "world=${WORLD_SIZE:-$JOBGEN_WORLD_SIZE}"
 [[ $rank != 0 || ! -r $recorder ]] || { bash "$recorder" {alive}>&- & recording=$!; } # packages, modules
 # Slurm and the launchers signal the program itself; this shell only waits for it
-trap : "${signals[@]}"
+for name in "${signals[@]}"; do trap early="$name" "$name"; done
 #if packed
-trap 'record stopped signal=15' TERM # after this, also an exit with 0 is no success
+trap 'early=TERM; record stopped signal=15' TERM # after this, also an exit with 0 is no success
 #fi
 run_program() { (start_program); } 2>/dev/null
 #if container
@@ -297,6 +297,7 @@ run_program() { (start_program); } 2>/dev/null
     trap "record stopped signal=15; signal_all TERM || kill -s TERM $child" TERM
 #fi
 #if container
+    [[ -z $early ]] || signal_all "$early" || kill -s "$early" "$child"
     # a signal interrupts wait, and in bash sometimes the next wait too
     while ((alive)); do
         kill -0 "$child" 2>/dev/null || alive=0

@@ -139,16 +139,17 @@ def list_values(plan: Plan, *, standalone: bool, folder: str = "") -> dict[str, 
         "may_die": bool(container.setup or container.before),
         "before_enter": Raw(container.before),
         "handed": container.runtime == "edf",
-        "login": Raw(container.login),
+        "login": Raw(next((each.login for each in plan.containers if each.login), "")),
         "why_enter": format_comment(container.why),
         "enter": format_command(container.enter),
-        "record_image": format_command((container.record,)),
+        "records": [format_command((each.record,)) for each in plan.containers if each.record],
     }
 
 
 def list_blocks(plan: Plan, *, of_part: bool = False, ends_early: bool = False) -> frozenset[str]:
     """The blocks of rank.sh that this job needs, or its part: a step, or a group."""
     inside, blocks = plan.container is not None, LAUNCHERS[plan.launcher.value].blocks
+    launch = next(step for step in plan.steps if step.name == "launch")
     guard = inside or ends_early or "guard" in blocks
     bind = "bind" in plan.other and plan.other["bind"].value == "auto"
     search = bind and "JOBGEN_GPU_CPUS" not in plan.env
@@ -158,6 +159,7 @@ def list_blocks(plan: Plan, *, of_part: bool = False, ends_early: bool = False) 
         "alone": not of_part,
         "until": ends_early,
         "secrets": bool(plan.secrets),
+        "pdsh": "deepspeed" in blocks and launch.scope == "once",
         "hub": "JOBGEN_HUB_MODEL" in plan.env,
         "container": inside,
         "packed": plan.shape.packing is not None,

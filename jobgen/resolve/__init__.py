@@ -32,6 +32,7 @@ from jobgen.resolve import (
     launcher_limits,
     monitor_settings,
     notifying,
+    part_images,
     planner_request,
     preflighting,
     preparing,
@@ -40,6 +41,7 @@ from jobgen.resolve import (
     racing,
     rank_environment,
     saving,
+    site_runtimes,
     start,
     step_jobs,
     sweeping,
@@ -118,8 +120,9 @@ def _examine_groups(look: Inputs) -> Examined:
     every = [_examine(each) for each in looks]
     checked = tuple(dict.fromkeys(check for each in every for check in each.checks))
     plans = [(each.plan, each.program_files) for each in every if each.plan is not None]
-    if len(plans) < len(every):
-        return Examined(None, step_jobs.join_notes([e.problems for e in every]), checked)
+    wrong = tuple(part_images.check_images(look, looks))
+    if wrong or len(plans) < len(every):
+        return Examined(None, step_jobs.join_notes([wrong, *(e.problems for e in every)]), checked)
     parts = group_jobs.widen_all(look, looks, [plan for plan, _ in plans])
     joined = [_examine(each) for each in parts]
     planned = [(each.plan, each.program_files) for each in joined if each.plan is not None]
@@ -142,8 +145,9 @@ def _examine_steps(look: Inputs) -> Examined:
     every = [_examine(each) for each in looks]
     checked = tuple(dict.fromkeys(check for each in every for check in each.checks))
     plans = [(each.plan, each.program_files) for each in every if each.plan is not None]
-    if len(plans) < len(every):
-        return Examined(None, step_jobs.join_notes([e.problems for e in every]), checked)
+    wrong = tuple(part_images.check_images(look, looks))
+    if wrong or len(plans) < len(every):
+        return Examined(None, step_jobs.join_notes([wrong, *(e.problems for e in every)]), checked)
     plan = step_jobs.combine_plans(look, plans)
     widest = max(looks, key=lambda each: _count_cpus(plans[looks.index(each)][0].shape))
     whole = _examine(
@@ -198,8 +202,11 @@ def _examine(look: Inputs) -> Examined:
             *parts,
             launch(launcher.value, _request(look, size, launcher, trained.launcher)).part,
         )
-        names = frozenset(f.path for part in own for f in part.files) - {saving.SENDER}
-        return Examined(plan, plan.notes, checked, trained.planner_request, names)
+        names = {f.path for part in own for f in part.files} | {site_runtimes.EDF}
+        names -= {saving.SENDER}
+        if plan.container is not None and not plan.container.record:
+            names.add(container_command.IMAGE_DIGEST)
+        return Examined(plan, plan.notes, checked, trained.planner_request, frozenset(names))
     if _SIZES & {problem.code for problem in wrong}:
         checked = tuple(check for check in checked if check.code != planner_request.UNFIT)
     return Examined(None, tuple(dict.fromkeys(wrong)), checked)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -28,7 +29,7 @@ from jobgen.resolve.site_runtimes import (
     write_edf,
 )
 from jobgen.resolve.start import ENTER, NODE, Lines
-from jobgen.shell import Raw, Word, quote_expandable
+from jobgen.shell import Raw, Word, quote, quote_expandable
 
 if TYPE_CHECKING:
     from jobgen.model.container import Container
@@ -38,14 +39,18 @@ _AGAIN = "Set again inside, because the image's own variables would win."
 _WHY = {"apptainer": _AGAIN, "shifter": _AGAIN}
 _LOG_OUT = "unset APPTAINER_DOCKER_USERNAME APPTAINER_DOCKER_PASSWORD"
 _CONVERT = """\
-# The first rank converts the image into apptainer's cache; the other ranks wait and reuse it.
-converted=$JOBGEN_STATE_DIR/image.$JOBGEN_RESTART
-if [[ $SLURM_PROCID == 0 ]]; then
+# One rank of the job converts the image into apptainer's cache; the others wait and reuse it.
+converted=$JOBGEN_STATE_DIR/image.$JOBGEN_RESTART.DIGEST
+if mkdir "$converted.begun" 2>/dev/null; then # only one can create it
     apptainer exec IMAGE true
     echo "$?" >"$converted" || die 96 "cannot write $converted"
 fi
+[[ -d $converted.begun ]] || die 96 "cannot create $converted.begun"
 until [[ -s $converted ]]; do sleep 1; done
 [[ $(<"$converted") == 0 ]] || die 96 'apptainer cannot convert 'IMAGE"""
+_RECORD = """\
+# record which image runs, in the background
+if [[ $SLURM_PROCID == 0 ]]; then WORDS </dev/null &>/dev/null & fi"""
 _OF_THE_IMAGE = ("PATH", "LD_LIBRARY_PATH")
 """What apptainer sets inside by itself; --nv puts the driver's libraries there."""
 _RDMA = ("infiniband", "roce", "efa", "gib")
@@ -88,18 +93,30 @@ def plan_container(
         login=login,
         why=_WHY.get(asked.runtime, ""),
         enter=_ENTER[asked.runtime](look, asked.replace(mounts=mounts), shape, env),
-        record=_record_image(asked, name),
+        record=() if _records_on_node(look, asked) else _record_image(look, asked, name),
         place=place,
     )
 
 
-def _record_image(asked: Container, name: str) -> tuple[Word, ...]:
-    """The helper that records the image: docker's, or that of a file."""
+def _record_image(look: Inputs, asked: Container, name: str) -> tuple[Word, ...]:
+    """The helper that records the image: docker's, or that of a file; each of a job with several
+    programs in a file of its own."""
     if not _has_digest(asked):
         return ()
     script = Raw(f'"$JOBGEN_BUNDLE_DIR/{IMAGE_DIGEST}"')
-    record = Raw('"$JOBGEN_STATE_DIR/image_digest.$JOBGEN_RESTART"')
+    number = f".{_hash_name(name)}" if look.step else ""
+    record = Raw(f'"$JOBGEN_STATE_DIR/image_digest{number}.$JOBGEN_RESTART"')
     return ("sh", script, asked.runtime, Raw(quote_expandable(name)), record)
+
+
+def _records_on_node(look: Inputs, asked: Container) -> bool:
+    """Whether only a node of the group can tell which image this is: its docker has pulled it."""
+    return look.group is not None and asked.runtime == "docker"
+
+
+def _hash_name(image: str) -> str:
+    """What tells the files about one image from those about another."""
+    return hashlib.sha256(image.encode()).hexdigest()[:8]
 
 
 def _has_digest(asked: Container) -> bool:
@@ -273,6 +290,8 @@ def _docker(look: Inputs, asked: Container, shape: Shape, env: Mapping[str, Sett
         ("JOBGEN_GUARD=1", "exec", "docker", "run", "--rm", "--init"),
         (*gpus.options, *cards),
         (Raw('--user="$(id -u):$(id -g)"'), "--network=host", "--ipc=host"),
+        # by which sh finds the container of a step or a group
+        *(((Raw('--label=jobgen.step="$JOBGEN_STEP"'),),) if look.step else ()),
         ("--ulimit=memlock=-1", "--ulimit=stack=67108864"),
         *((Raw(f"--volume={bind}"),) for bind in binds),
         *_wrapped(tuple(f"--env={name}" for name in named)),
@@ -290,8 +309,12 @@ def _before(look: Inputs, asked: Container, shape: Shape) -> str:
         texts.append(registry_login.write_login(asked, name))
     if asked.runtime == "docker":
         texts.append(_devices(look, shape).before)
+    if _records_on_node(look, asked):
+        words = " ".join(quote(word) for word in _record_image(look, asked, name))
+        texts.append(_RECORD.replace("WORDS", words))
     if asked.runtime == "apptainer" and "://" in name:
-        texts.append(_CONVERT.replace("IMAGE", quote_expandable(name)))
+        text = _CONVERT.replace("DIGEST", _hash_name(name))
+        texts.append(text.replace("IMAGE", quote_expandable(name)))
     return "\n".join(text for text in texts if text)
 
 

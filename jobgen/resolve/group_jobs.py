@@ -11,6 +11,7 @@ from jobgen.model.loaded import Path
 from jobgen.model.plan import GroupRole, Plan, ProgramPlan, Readiness
 from jobgen.resolve import component_jobs
 from jobgen.resolve.inputs import Inputs
+from jobgen.resolve.part_images import give_image
 from jobgen.resolve.step_jobs import join_notes, join_stops, share_environment, split_off
 
 if TYPE_CHECKING:
@@ -52,13 +53,16 @@ def split_groups(look: Inputs) -> tuple[Inputs, ...]:
             min(first for name, first in firsts.items() if numbers[name] == number),
         )
         looks.append(
-            home._replace(
-                spec=split_off(look.spec, above, complete, started[group.name]),
-                step=group.name,
-                group=role,
-                most_gpus=max(_count_gpus(home, each) for each in beside),
-                components=several,
-                all_nodes=look.job.nodes,
+            give_image(
+                home._replace(
+                    spec=split_off(look.spec, above, complete, started[group.name]),
+                    step=group.name,
+                    group=role,
+                    most_gpus=max(_count_gpus(home, each) for each in beside),
+                    components=several,
+                    all_nodes=look.job.nodes,
+                ),
+                group.container,
             )
         )
     return tuple(looks)

@@ -11,6 +11,7 @@ from jobgen.model.loaded import Path
 from jobgen.model.part_plans import StopPlan
 from jobgen.model.plan import Plan, ProgramPlan
 from jobgen.resolve.inputs import Inputs
+from jobgen.resolve.part_images import give_image
 from jobgen.shell import list_names
 
 if TYPE_CHECKING:
@@ -37,9 +38,12 @@ _OF_A_STEP = frozenset(
 def split_steps(look: Inputs) -> tuple[Inputs, ...]:
     """Each step as a job of its own: the job's keys, and the step's in their place."""
     return tuple(
-        look._replace(
-            spec=split_off(look.spec, ("steps", index), step, look.spec.by_step[index]),
-            step=step.name,
+        give_image(
+            look._replace(
+                spec=split_off(look.spec, ("steps", index), step, look.spec.by_step[index]),
+                step=step.name,
+            ),
+            step.container,
         )
         for index, step in enumerate(look.job.steps)
     )

@@ -18,7 +18,7 @@ OWN = ["unshare", "--user", "--map-root-user", "--mount"]
 DOCKER = """#!/bin/bash
 printf '%s\\n' "$*" >>"$FAKE/log"
 case $1 in
-ps) [[ $* == "ps --quiet --filter volume=$FAKE_RUN" ]] && echo c0ffee ;;
+ps) [[ $* == "ps --quiet --filter volume=$FAKE_RUN${FAKE_LABEL:-}" ]] && echo c0ffee ;;
 exec)
     shift
     while [[ $1 == --* ]]; do shift; done
@@ -155,6 +155,24 @@ def test_docker_enters_the_container_that_mounts_the_run(tmp_path: Path) -> None
         assert "exec --interactive c0ffee bash -c" in (fake / "log").read_text()
         other = attach(tmp_path, file, "true", runtime="docker", env=env)
     assert "docker lists none that mounts" in other.stderr
+
+
+def test_docker_enters_the_container_of_the_group(tmp_path: Path) -> None:
+    """Groups that share a node run in different ones."""
+    run, fake = tmp_path / "run", tmp_path / "bin"
+    fake.mkdir()
+    (fake / "docker").write_text(DOCKER)
+    (fake / "docker").chmod(0o755)
+    env = {"PATH": f"{fake}:{os.environ['PATH']}", "FAKE": str(fake), "FAKE_RUN": str(run)}
+    env["FAKE_LABEL"] = " --filter label=jobgen.step=serve"
+    with rank(run, {"RANK": "2"}) as file:
+        mine, other = (file.with_name(f"{name}@n1.0") for name in ("serve", "train"))
+        for each in (mine, other):
+            each.write_text(file.read_text())
+        done = attach(run, mine, "sh", "-c", "echo $RANK", runtime="docker", env=env)
+        assert (done.stdout, done.stderr) == ("2\n", "")
+        done = attach(run, other, "true", runtime="docker", env=env)
+    assert "docker lists none that mounts" in done.stderr
 
 
 @pytest.mark.parametrize("name", ["attach.sh", "beside_rank.sh"])

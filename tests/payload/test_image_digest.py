@@ -50,8 +50,11 @@ def test_of_a_large_file_both_ends_are_read(tmp_path: Path) -> None:
         stream.seek(-1, os.SEEK_END)
         stream.write(b"x")
     after = read_image(ask(tmp_path, "pyxis", str(image)))
-    kept = KeptOrigin(None, None, image=before)
-    assert compare_images(kept, after) == [f"the image {image} is another one of the same size"]
+    assert after is not None
+    kept = KeptOrigin(None, None, images=(before,))
+    assert compare_images(kept, {after.name: after}) == [
+        f"the image {image} is another one of the same size"
+    ]
 
 
 def test_a_file_that_is_not_there_leaves_no_record(tmp_path: Path) -> None:
@@ -82,7 +85,8 @@ def test_an_image_that_docker_pulls_meanwhile_is_recorded_by_its_digest(tmp_path
 def test_a_tag_may_name_another_image(
     name: str, ids: tuple[str, ...], now: tuple[str, ...], words: str
 ) -> None:
-    kept = KeptOrigin(None, None, image=ImageDigest(name, ids=ids))
-    (text,) = compare_images(kept, ImageDigest(name, ids=now) if now else None) or [""]
+    kept = KeptOrigin(None, None, images=(ImageDigest(name, ids=ids),))
+    there = {name: ImageDigest(name, ids=now)} if now else {}
+    (text,) = compare_images(kept, there) or [""]
     assert words in text
     assert bool(words) is bool(text)

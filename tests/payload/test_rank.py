@@ -275,6 +275,50 @@ def test_a_signal_during_the_handling_of_another_ends_no_wait(
     assert process.wait(HANG) == 5
 
 
+HOLDS = """
+[[ $0 == */rank.sh ]] || return 0
+hold() {
+    [[ $BASH_COMMAND == $HELD_COMMAND* && ! -e $JOBGEN_RUN_DIR/held ]] || return 0
+    touch "$JOBGEN_RUN_DIR/held"
+    until [[ -e $JOBGEN_RUN_DIR/go ]]; do sleep 0.05; done
+}
+set -o functrace
+trap hold DEBUG
+"""
+"""What bash runs before each command of rank.sh: one waits until the file ``go`` is there."""
+BEFORE_START, AFTER_FORK = "run_program", "local child="
+
+
+@pytest.mark.parametrize("name", SIGNALS)
+@pytest.mark.parametrize(
+    ("command", "inside"), [(BEFORE_START, False), (BEFORE_START, True), (AFTER_FORK, True)]
+)
+def test_a_signal_that_comes_before_the_program_ends_it(
+    make_rank: Callable[..., Rank], name: str, command: str, inside: bool
+) -> None:
+    """The launcher's grace ends with SIGKILL: a program that never got the signal cannot save."""
+    rank = make_rank("saves.py")
+    rank.path("holds").write_text(HOLDS)
+    rank.env |= {"BASH_ENV": str(rank.path("holds")), "HELD_COMMAND": command}
+    words = ("unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc")
+    process = rank.start(*(words if inside else ()))
+    until(rank.path("held").exists, "rank.sh before the program")
+    if command == AFTER_FORK:  # the program may be there, and only rank.sh gets the signal
+        until(rank.path("up").exists, "the program")
+    number = getattr(signal, f"SIG{name}")
+    os.kill(rank_shell(rank), number)
+    rank.path("go").touch()
+    if command == AFTER_FORK:
+        until(rank.path("came").exists, "the signal")
+        assert rank.path("came").read_text() == f"SIG{name}"
+        rank.finish(5)
+        assert process.wait(HANG) == 5
+    else:
+        assert process.wait(HANG) == 128 + number
+        assert not rank.path("up").exists()
+    assert rank.end()["code"] == str(process.returncode)
+
+
 def both(rank: Rank) -> bool:
     came = rank.path("came")
     return came.exists() and sorted(came.read_text().split()) == ["SIGINT", "SIGTERM"]

@@ -110,6 +110,31 @@ def test_a_second_copy_of_the_job_runs_neither(tmp_path: Path) -> None:
     assert notes(job) == ran
 
 
+PARTS = {
+    "steps": "[{name: a, run: ./program}, {name: b, run: ./program, nodes: 1}]",
+    "groups": "{a: {nodes: 1, run: ./program}, b: {nodes: 1, run: ./program}}",
+}
+
+
+@pytest.mark.parametrize("parts", PARTS)
+@pytest.mark.parametrize("before", ["true", "false"])
+def test_they_see_the_job_and_no_part_of_it(tmp_path: Path, parts: str, before: str) -> None:
+    own = "JOBGEN_(LOG_DIR|STEP|ROUND|WORLD_SIZE|RANKS_PER_NODE|CPUS_PER_RANK)|MASTER_PORT|RDZV_ID"
+    shows = f"""env | grep -E "^({own})=" | LC_ALL=C sort >"$JOBGEN_RUN_DIR/$1" """
+    (tmp_path / "shows").write_text(shows)
+    keys = {"repeat": "2"} if parts == "steps" else {}
+    keys |= {"run": "", parts: PARTS[parts], "procs_per_node": "3"}
+    first = f'["bash {tmp_path}/shows before", "{before}"]'
+    last = f"bash {tmp_path}/shows finally"
+    job = Job.make(tmp_path / "run", "true\n", before=first, **keys, **{"finally": last})
+    done = job.run()
+    assert done.returncode == (before == "false"), done.stderr
+    seen = [(job.folder / name).read_text() for name in ("before", "finally")]
+    assert "JOBGEN_WORLD_SIZE=" in seen[0]
+    assert "JOBGEN_STEP" not in seen[0]
+    assert seen[0] == seen[1]
+
+
 def test_they_run_for_whoever_keeps_the_files(tmp_path: Path) -> None:
     keys = {"before": BEFORE, "finally": FINALLY}
     job = Job.make(tmp_path / "run", PROGRAM, token=False, **keys)

@@ -31,9 +31,8 @@ def draw_section(kept: KeptOrigin, record: RunRecord, ink: Ink) -> str:
         rows += _list_environment(kept.environment)
     else:
         rows.append(("python", "not recorded: its job did not start, or ended before"))
-    if kept.image:
-        rows.append(("image", defuse(kept.image.describe())))
-    elif kept.environment:
+    rows += [("image", defuse(image.describe())) for image in kept.images]
+    if not kept.images and kept.environment:
         rows.append(("image", defuse(kept.environment.image)))
     width = ink.width - _LABEL
     lines = [(name, fold(text, width, " " * _LABEL)) for name, text in rows if text]
@@ -89,5 +88,5 @@ def dump_section(kept: KeptOrigin) -> dict[str, Any]:
     return {
         "code": origin,
         "environment": kept.environment and kept.environment._asdict(),
-        "image": kept.image and kept.image._asdict(),
+        "images": [image._asdict() for image in kept.images],
     }

@@ -16,7 +16,7 @@ from jobgen.wording import count
 if TYPE_CHECKING:
     from jobgen.app.plan_extras import Cost, NodeCpus
     from jobgen.cli.screens.plan_summary import Preview
-    from jobgen.model.plan import Plan
+    from jobgen.model.plan import Plan, ProgramPlan
 
 _MOST_STEPS = 6
 """Steps that are listed."""
@@ -53,7 +53,7 @@ def _list_steps(plan: Plan) -> list[str]:
     programs = [
         f"{defuse(each.name)}: {count(each.plan.shape.world, 'rank')} on "
         f"{count(each.plan.shape.nodes, 'node')}, {defuse(each.plan.launcher.value)}"
-        f"{each.group.describe() if each.group else ''}"
+        f"{_describe_image(plan, each)}{each.group.describe() if each.group else ''}"
         for each in plan.programs
     ] or ["the program"]
     more = len(programs) - _MOST_STEPS
@@ -64,6 +64,14 @@ def _list_steps(plan: Plan) -> list[str]:
     last = [f"finally: {defuse(around['finally'])}"] if "finally" in around else []
     first += [f"{plan.rounds} rounds of"] if plan.rounds > 1 else []
     return [*first, *programs, *last] if first or last or plan.programs else []
+
+
+def _describe_image(plan: Plan, program: ProgramPlan) -> str:
+    """The image of one of several programs that do not all have the same."""
+    container = program.plan.container
+    if container is None or len(plan.containers) == 1:
+        return ""
+    return f" in {clip(defuse(container.image), 40)}"
 
 
 def _list_staged(plan: Plan) -> Iterator[str]:

@@ -3,7 +3,7 @@
 # output to the rank's log files, record its start and end, and exit with its code.
 set -uo pipefail
 node=${SLURMD_NODENAME:-${HOSTNAME%%.*}}
-rank=${JOBGEN_NODE_RANK:-${RANK:-}} recording=
+rank=${JOBGEN_NODE_RANK:-${RANK:-}} recording='' early=''
 
 # record KIND KEY=VALUE...: append a line to this rank's file of the event record.
 record() {
@@ -95,9 +95,9 @@ program=("$@") id=$$.$RANDOM. signals=(TERM INT HUP QUIT USR1 USR2) recorder=$JO
 if setpriv --pdeathsig KILL true 2>/dev/null; then program=(setpriv --pdeathsig KILL "$@"); fi
 start_program() {
     trap - INT QUIT # bash ignores them in background processes
+    [[ -z $early ]] || exit $((128 + $(kill -l "$early"))) # a signal came before there was a program
     printf '%s\n' "$BASHPID" >"$JOBGEN_STATE_DIR/pids/$node.$rank"
-    export JOBGEN_RANK_ID=$id
-    exec "${program[@]}" >>"$log.out" 2>>"$log.err" {alive}>&-
+    JOBGEN_RANK_ID=$id exec "${program[@]}" >>"$log.out" 2>>"$log.err" {alive}>&-
 }
 # signal_all SIGNAL: to the program and its descendants; false if none is left.
 signal_all() {
@@ -117,7 +117,7 @@ exec {alive}> >(keep >/dev/null 2>&1)
 record start "local=${LOCAL_RANK:-0}" "world=${WORLD_SIZE:-$JOBGEN_WORLD_SIZE}"
 [[ $rank != 0 || ! -r $recorder ]] || { bash "$recorder" {alive}>&- & recording=$!; } # packages, modules
 # Slurm and the launchers signal the program itself; this shell only waits for it
-trap : "${signals[@]}"
+for name in "${signals[@]}"; do trap early="$name" "$name"; done
 run_program() { (start_program); } 2>/dev/null
 run_program
 rc=$?
