@@ -310,6 +310,8 @@ def test_assumed_values_are_marked(jobgen: Jobgen, folder: Path) -> None:
         shown = " ".join(jobgen("plan", *ON).out.split())
         assert ("seq_len 2048 (assumed)" in shown) == ("seq_len" in marked)
         assert ("micro_batch 1 (assumed)" in shown) == ("micro_batch" in marked)
+        section = " ".join(jobgen("plan", *ON, "--section", "memory").out.split())
+        assert ("optimizer adamw (assumed)" in section) == ("optimizer" in marked)
         why = jobgen("plan", *ON, "--why").out
         assert ("optimizer is not set; assuming adamw" in why) == ("optimizer" in marked)
         data = json.loads(jobgen("plan", *ON, "--json").out)["data"]["estimate"]
