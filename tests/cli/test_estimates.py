@@ -66,6 +66,9 @@ def test_what_does_not_fit_ends_with_six_and_says_what_would_help(
     assert said.code == Exit.UNFIT
     assert "does not fit: " in said.out
     assert "\nNext: jobgen plan job.yaml -c a100x16 --set train." in said.out
+    data = json.loads(jobgen("plan", *ON, "--json").out)["data"]["estimate"]
+    assert data["nearest_run"]["measured_bytes"] > 10 * 2**30
+    assert {"assumed", "alternative", "change_bytes", "verdict"} == set(data["assumptions"][0])
     full = jobgen("plan", *ON, "--section", "memory")
     assert full.code == Exit.UNFIT
     assert "What would help (cheapest first)" in full.out

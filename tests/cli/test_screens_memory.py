@@ -160,7 +160,7 @@ def test_what_is_needed_beside_the_gpu_is_named_where_it_is_needed() -> None:
 
 
 def test_what_does_not_shrink_is_said() -> None:
-    shrinking = "with FSDP FULL_SHARD, more GPUs shrink params, grads, moments"
+    shrinking = "\n  more GPUs shrink params, grads, moments"
     assert f"{shrinking}; 40.8 GiB is fixed" in shown()
     alone = made.memory(0, 0, 0, 0, 1, 1, 8)
     assert "more GPUs shrink nothing: 10.0 GiB is fixed" in shown(memory=alone)
@@ -294,7 +294,7 @@ def test_foreign_text_cannot_act_on_the_terminal(width: int) -> None:
     assert all(c.isprintable() for c in text.replace("\n", "").replace("\ufffe", ""))
 
 
-def test_the_plain_data_has_assumptions_and_the_nearest_run() -> None:
+def test_the_plain_data_has_assumptions() -> None:
     option = made.FSDP._replace(setup=made.FSDP.setup._replace(assumed=("loss",)))
     answer = made.ADVICE._replace(chosen=option, factor=1.2)
     found = json.loads(json.dumps(advice.data(answer), allow_nan=False))
@@ -307,7 +307,7 @@ def test_the_plain_data_has_assumptions_and_the_nearest_run() -> None:
             "verdict": "tight",
         }
     ]
-    assert found["nearest_run"]["measured_bytes"] > GIB
+    assert found["nearest_run"] is None
     empty = advice.data(made.NONE._replace(options=()))
     assert empty["measured_model"] is None
 

@@ -256,9 +256,9 @@ def _shrinking(option: StrategyOption) -> list[str]:
     smaller = [part for part in parts if part.shrinks]
     stays = sum(part.bytes for part in parts if not part.shrinks)
     if not smaller:
-        return [f"with {option.title}, more GPUs shrink nothing: {to_gib(stays)} GiB is fixed"]
+        return [f"more GPUs shrink nothing: {to_gib(stays)} GiB is fixed"]
     names = ", ".join(part.title for part in smaller)
-    return [f"with {option.title}, more GPUs shrink {names}; {to_gib(stays)} GiB is fixed"]
+    return [f"more GPUs shrink {names}; {to_gib(stays)} GiB is fixed"]
 
 
 def _beside(memory: GpuMemory, machine: ClusterHardware) -> list[str]:
