@@ -3,7 +3,7 @@
 It walks the graph of the forward pass, the loss and the backward pass on fake tensors, and adds the
 optimizer's states. The traced program is Llama as transformers has it, under SimpleFSDP where it is
 sharded, on a process group without other ranks: the graph is that before torchtitan's passes, which
-need a GPU.
+need a GPU. Layers are alike, so that each adds as much: graphs of a few are traced.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ from jobgen.strategy.setup import Setup
 from jobgen.strategy.spec import Offloaded
 
 _PACKAGE = "torchtitan.experiments.graph_trainer"
+_TRACED = (2, 4)
+"""Layers of the graphs from which those of all layers follow."""
 _PIECES = {"plain": 1, "compiled": 1, "chunked": 8}
 """Loss → pieces of the sequence; 8 are torchtune's (modules/loss/cross_entropy_loss.py)."""
 _MOMENTS = {8: "fused", 4: "fused_opt_states_bf16"}
@@ -37,6 +39,7 @@ _MOMENTS = {8: "fused", 4: "fused_opt_states_bf16"}
 class Program(NamedTuple):
     """What a graph depends on."""
 
+    layers: int
     sizes: tuple[tuple[str, Any], ...]
     ranks: int
     batch: tuple[int, int]
@@ -55,7 +58,7 @@ def load_titan(checkout: Path) -> Callable[[Setup], float | None]:
     files = {
         name: load_file(checkout, f"{folder}/{name}.py", f"{_PACKAGE}.{name}") for name in names
     }
-    count_bytes = cache(partial(_estimate, files))
+    count_bytes = cache(partial(_extend, files))
 
     def estimate(setup: Setup) -> float | None:
         program = _describe(setup)
@@ -87,7 +90,6 @@ def _describe(setup: Setup) -> Program | None:
     shape = {
         "hidden_size": sizes.hidden,
         "intermediate_size": sizes.ffn,
-        "num_hidden_layers": sizes.layers,
         "num_attention_heads": sizes.heads,
         "num_key_value_heads": sizes.kv_heads,
         "head_dim": sizes.head_dim,
@@ -95,9 +97,15 @@ def _describe(setup: Setup) -> Program | None:
         "tie_word_embeddings": sizes.tied,
     }
     batch = setup.batch.micro, setup.seq
-    moments = int(recipe.moments)
-    pieces = _PIECES[setup.loss]
-    return Program(tuple(shape.items()), mesh.shard, batch, setup.recompute, pieces, moments)
+    more = setup.recompute, _PIECES[setup.loss], int(recipe.moments)
+    return Program(sizes.layers, tuple(shape.items()), mesh.shard, batch, *more)
+
+
+def _extend(files: dict[str, ModuleType], program: Program) -> float:
+    """The estimate of all layers, from graphs of a few."""
+    few, more = _TRACED
+    least, larger = (_estimate(files, program._replace(layers=layers)) for layers in _TRACED)
+    return least + (larger - least) / (more - few) * (program.layers - few)
 
 
 def _estimate(files: dict[str, ModuleType], program: Program) -> float:
@@ -132,7 +140,8 @@ def _build(fsdp: ModuleType, program: Program) -> nn.Module:
     from transformers import LlamaConfig, LlamaForCausalLM
 
     with torch.device("meta"):
-        config = LlamaConfig(**dict(program.sizes), attn_implementation="sdpa")
+        sizes = {**dict(program.sizes), "num_hidden_layers": program.layers}
+        config = LlamaConfig(**sizes, attn_implementation="sdpa")
         model = LlamaForCausalLM(config).train()
     for layer in model.model.layers:
         if program.recompute != "none":
