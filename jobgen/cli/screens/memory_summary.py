@@ -58,9 +58,10 @@ def _list_decisive(option: StrategyOption, advice: Advice) -> tuple[list[str], l
     then what is named where there is room for it."""
     words = []
     if option.verdict in {"no", "unknown"}:
-        words = [option.note or "; ".join(option.memory.doubts)]
+        words = [why] if (why := option.note or "; ".join(option.memory.doubts)) else []
     elif option.verdict == "tight":
         words = [f"up to {to_gib(option.memory.high)} in use"]
+    words += ["measured on fake tensors"] if option.setup.measured else []
     limit, verdict = advice.limit, option.memory.judge(advice.limit)
     assumed = list_assumptions(option.setup, advice.factor)
     if verdict == "no":  # what would make it larger decides nothing
