@@ -1,20 +1,18 @@
 #!/usr/bin/env python3
 """Compare memory estimators on published runs: ``planner_peers.py --rows FILE.csv``.
 
-Each estimator answers the runs that it has words for, and jobgen's error on the same runs stands
-beside it. DeepSpeed's and accelerate's come with their packages; Megatron-LM's is read from a
-checkout, ``--megatron-lm DIR``. DeepSpeed's counts model states alone.
+Each estimator answers the runs that it is made for, and jobgen's errors on the same runs stand
+beside its own. Those of DeepSpeed and accelerate come with their packages; the others are read from
+checkouts: of NVIDIA/Megatron-LM, of NVIDIA-NeMo/Megatron-Bridge, and of the branch of
+pytorch/torchtitan's pull request 3798, which takes minutes. DeepSpeed's counts model states alone.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import sys
-import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
@@ -28,7 +26,6 @@ from jobgen.strategy.spec import TRAITS, Offloaded
 
 Estimator = Callable[[Setup], float | None]
 """Bytes that it expects on a GPU; None for a run that it has no words for."""
-_FORMULAS = Path("megatron", "training", "theoretical_memory_usage.py")
 _ON_ONE_GPU = 1
 
 
@@ -64,78 +61,6 @@ def estimate_accelerate(setup: Setup) -> float | None:
     return float(max(estimate_training_usage(4 * setup.model.count, "bfloat16").values()))
 
 
-def load_megatron(checkout: Path) -> Estimator:
-    """Megatron-LM's theoretical memory, of states and activations, by its own file."""
-    formulas = _import_alone(checkout / _FORMULAS)
-
-    def estimate(setup: Setup) -> float | None:
-        sizes = setup.model.sizes
-        if not setup.framework.startswith("megatron") or setup.adapters or sizes.experts:
-            return None
-        asked = _name_arguments(setup)
-        states = formulas.compute_weight_and_optimizer_memory(asked)
-        count = formulas.compute_activation_memory_without_sp
-        if setup.sequence_parallel and setup.recompute == "selective":
-            count = formulas.compute_activation_memory
-        return float(states + count(asked, setup.batch.accumulation))
-
-    return estimate
-
-
-def _import_alone(path: Path) -> ModuleType:
-    """The file as a module, without its package, which needs CUDA."""
-    package = types.ModuleType("megatron_formulas")
-    package.__path__ = []
-    utils = types.ModuleType("megatron_formulas.utils")
-    vars(utils).update(print_rank_0=print, is_hybrid_model=lambda _: False)
-    sys.modules |= {package.__name__: package, utils.__name__: utils}
-    spec = importlib.util.spec_from_file_location("megatron_formulas.formulas", path)
-    if spec is None or spec.loader is None or not path.is_file():
-        sys.exit(f"{path}: not found; --megatron-lm expects a checkout of NVIDIA/Megatron-LM")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def _name_arguments(setup: Setup) -> SimpleNamespace:
-    """Megatron-LM's arguments for a run."""
-    sizes, mesh = setup.model.sizes, setup.mesh
-    return SimpleNamespace(
-        kv_channels=sizes.head_dim,
-        num_attention_heads=sizes.heads,
-        hidden_size=sizes.hidden,
-        group_query_attention=sizes.kv_heads != sizes.heads,
-        num_query_groups=sizes.kv_heads,
-        num_experts=None,
-        moe_latent_size=None,
-        moe_layer_freq=1,
-        moe_router_topk=1,
-        moe_ffn_hidden_size=None,
-        expert_model_parallel_size=1,
-        expert_tensor_parallel_size=mesh.tp,
-        moe_shared_expert_intermediate_size=None,
-        mtp_num_layers=None,
-        add_bias_linear=sizes.mlp_bias,
-        swiglu=sizes.gated,
-        normalization="LayerNorm" if sizes.layer_norm else "RMSNorm",
-        multi_latent_attention=False,
-        ffn_hidden_size=sizes.ffn,
-        padded_vocab_size=sizes.vocab,
-        untie_embeddings_and_output_weights=not sizes.tied,
-        num_layers=sizes.layers,
-        pipeline_model_parallel_size=mesh.pp,
-        virtual_pipeline_model_parallel_size=setup.chunks if setup.chunks > 1 else None,
-        tensor_model_parallel_size=mesh.tp,
-        data_parallel_size=mesh.shard * mesh.replicate,
-        world_size=mesh.world,
-        sequence_parallel=setup.sequence_parallel,
-        recompute_granularity=None if setup.recompute == "none" else setup.recompute,
-        use_distributed_optimizer=TRAITS[setup.strategy].stage > 0,
-        seq_length=setup.seq,
-        micro_batch_size=setup.batch.micro,
-    )
-
-
 def compare(scored: Sequence[Scored], estimator: Estimator) -> tuple[list[Scored], list[Scored]]:
     """The runs that an estimator answers: with its estimates, and with jobgen's."""
     theirs, ours = [], []
@@ -149,36 +74,50 @@ def compare(scored: Sequence[Scored], estimator: Estimator) -> tuple[list[Scored
     return theirs, ours
 
 
-def format_row(name: str, scored: Sequence[Scored], rows: int) -> str:
-    """One line of the table: how many runs are answered, and how wrong the answers are."""
-    found = scores.summarize(scored)
-    if not scored:
-        return f"| {name} | 0 of {rows} | | | |"
-    return (
-        f"| {name} | {len(scored)} of {rows} | {found['bias_pct']:+} % | "
-        f"{found['median_pct']} % | {found['p90_pct']} % |"
-    )
+def format_row(name: str, theirs: Sequence[Scored], ours: Sequence[Scored], rows: int) -> str:
+    """One line of the table: the runs that are answered; the bias, the median of the errors, and
+    the error within which nine in ten are, of the other and of jobgen."""
+    if not theirs:
+        return f"| {name} | 0 of {rows} | | | | | | | |"
+    other, own = scores.summarize(theirs), scores.summarize(ours)
+    cells = [f"{found[key]} %" for key in ("median_pct", "p90_pct") for found in (other, own)]
+    bias = [f"{found['bias_pct']:+} %" for found in (other, own)]
+    ratio = f"{other['median_pct'] / own['median_pct']:.1f}"
+    return f"| {' | '.join([name, f'{len(theirs)} of {rows}', *bias, *cells, ratio])} |"
+
+
+def list_peers(args: argparse.Namespace) -> Iterator[tuple[str, Estimator]]:
+    """The estimators that can be asked, by name."""
+    yield "DeepSpeed's estimators", estimate_deepspeed
+    yield "accelerate estimate-memory", estimate_accelerate
+    if args.megatron_lm:
+        from planner_megatron import load_megatron
+
+        yield "Megatron-LM's theoretical memory", load_megatron(args.megatron_lm)
+    if args.megatron_bridge:
+        from planner_megatron import load_bridge
+
+        yield "Megatron-Bridge's theoretical memory", load_bridge(args.megatron_bridge)
+    if args.torchtitan:
+        from planner_titan import load_titan
+
+        yield "torchtitan's pull request 3798", load_titan(args.torchtitan)
+
+
+_HEADS = ("estimator", "runs", "bias", "jobgen's", "median", "jobgen's", "p90", "jobgen's", "ratio")
 
 
 def main() -> None:
-    """Print the table."""
+    """Print the table; the ratio is that of the medians."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=Path, required=True, metavar="FILE.csv")
-    parser.add_argument("--megatron-lm", type=Path, metavar="DIR", help="a checkout of it")
+    for name in ("megatron-lm", "megatron-bridge", "torchtitan"):
+        parser.add_argument(f"--{name}", type=Path, metavar="DIR", help="a checkout of it")
     args = parser.parse_args()
-    peers: dict[str, Estimator] = {
-        "DeepSpeed's estimators": estimate_deepspeed,
-        "accelerate estimate-memory": estimate_accelerate,
-    }
-    if args.megatron_lm:
-        peers["Megatron-LM's theoretical memory"] = load_megatron(args.megatron_lm)
     scored = scores.score_memory(read_rows(args.rows))
-    print("| estimator | runs | bias | median error | nine in ten within |\n|---|--:|--:|--:|--:|")
-    for name, estimator in peers.items():
-        theirs, ours = compare(scored, estimator)
-        print(format_row(name, theirs, len(scored)))
-        print(format_row("… jobgen on the same", ours, len(scored)))
-    print(format_row("jobgen on all", scored, len(scored)))
+    print(f"| {' | '.join(_HEADS)} |\n|---|{'--:|' * (len(_HEADS) - 1)}")
+    for name, estimator in list_peers(args):
+        print(format_row(name, *compare(scored, estimator), len(scored)), flush=True)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 from math import inf
 from statistics import median
@@ -161,16 +163,23 @@ def _require_finished(record: RunRecord) -> None:
 def _change(world: World, cluster: str, token: str, run: CalibratedRun | None) -> None:
     """Keep a run in place of what was kept of it."""
     path = locate_calibration(world, cluster)
-    before = _read(path)
-    after = [each for each in before if each.token != token]
-    if run is None and len(after) == len(before):
-        return
-    rows = [each._asdict() for each in (*after, *([run] if run else []))]
     try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        replace_file(path, json.dumps({"runs": rows}, indent=1) + "\n")
+        with _lock(path.parent):
+            others = [each for each in _read(path) if each.token != token]
+            rows = [each._asdict() for each in (*others, *([run] if run else []))]
+            if rows or path.exists():
+                replace_file(path, json.dumps({"runs": rows}, indent=1) + "\n")
     except OSError as error:
         raise JobgenError(f"cannot write {path}: {error.strerror}") from error
+
+
+@contextlib.contextmanager
+def _lock(folder: Path) -> Iterator[None]:
+    """Change the files of a folder alone: another process that calibrates waits. Raises OSError."""
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with (folder / ".lock").open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def _read(path: Path) -> tuple[CalibratedRun, ...]:

@@ -104,6 +104,13 @@ def write_hours(hours: float, digits: int = 3) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
+def format_percent(part: float) -> str:
+    """``37 %``; a small part that is not nothing is ``<1 %``."""
+    if 0 < part < 0.005:
+        return "<1 %"
+    return f"{part * 100:.0f} %"
+
+
 def format_size(amount: float) -> str:
     """Bytes for people: ``2.1 MiB``."""
     from jobgen.model.units import scale_size

@@ -98,6 +98,8 @@ class GpuMemory(NamedTuple):
 
     def scale(self, factor: float) -> GpuMemory:
         """This memory with each component so many times as large: calibrated by measured runs."""
+        if factor == 1:
+            return self
         parts = tuple(part._replace(bytes=part.bytes * factor) for part in self.components)
         low, high, allocated = (x * factor for x in (self.low, self.high, self.peak_allocated))
         return self._replace(components=parts, low=low, high=high, peak_allocated=allocated)

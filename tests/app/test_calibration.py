@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
+import re
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from time import sleep
 
 import pytest
 
@@ -252,3 +257,24 @@ def test_other_gpus_of_a_cluster_are_not_corrected(
 def test_the_name_of_a_cluster_leads_to_no_other_folder(world: World) -> None:
     path = locate_calibration(world, "../../etc/passwd")
     assert path.parent == world.state / "calibrations"
+
+
+def test_two_at_once_lose_nothing(
+    simulated: World, planned: Mapping[str, float], run: Train
+) -> None:
+    """The second waits while the first, here the test itself, changes the file."""
+    peak = planned["peak_allocated_bytes"]
+    first, second = (run({"peak_allocated_bytes": peak * ratio}) for ratio in (1.1, 1.3))
+    calibrate_runs(simulated, [first])
+    path = locate_calibration(simulated, "here")
+    other = World(simulated.environ, simulated.cwd, simulated.home)
+    with ThreadPoolExecutor() as pool, (path.parent / ".lock").open("a") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        before, waits = path.read_text(), rf"-> FLOCK .*:{os.fstat(held.fileno()).st_ino} "
+        changed = pool.submit(calibrate_runs, other, [second])
+        while not changed.done() and not re.search(waits, Path("/proc/locks").read_text()):
+            sleep(0.01)
+        path.write_text(before)
+        fcntl.flock(held, fcntl.LOCK_UN)
+    changed.result()
+    assert len(read_calibration(simulated, "here", GPU).runs) == 2

@@ -94,7 +94,7 @@ def test_every_profile_has_a_short_screen_for_a_job_that_may_not_fit(
     answer = jobgen("plan", "job.yaml", "-c", cluster)
     assert answer.out, answer.err
     check_screen(answer.out)
-    assert ("Memory per GPU" in answer.out) != ("not estimated" in answer.out)
+    assert ("GiB allocated per GPU" in answer.out) != ("not estimated" in answer.out)
 
 
 # ---- one job with everything
@@ -141,7 +141,7 @@ def test_a_job_with_everything_wrong_still_fits(jobgen: Jobgen, folder: Path) ->
         assert "[fail] trian.py is not in the job's folder" in answer.out
         assert f"more: {shlex.join(['jobgen', *ON])} --section checks" in answer.out
         errors, warnings = answer.out.index("[fail]"), answer.out.index("[note]")
-        assert errors < answer.out.index("Memory per GPU") < warnings
+        assert errors < answer.out.index("\nMemory ") < warnings
 
 
 @pytest.fixture(scope="module")
@@ -188,16 +188,21 @@ def test_the_screen_is_short_however_many_problems_there_are(
     [
         (
             "strategy: ddp, micro_batch: 1, seq_len: 2048",
-            "does not fit: ",
-            r"assumed: \S.* \([a-z_ ]+: [+-][0-9.]+ GiB\)",
+            "does not fit: .* per GPU ",
+            r"largest part: moments, [0-9.]+ GiB",
         ),
         (
-            "strategy: 3d, tp: 4, pp: 2, micro_batch: 1, seq_len: 8192, global_batch: 64",
-            "fits: .* on pipeline rank 0; ",
-            r"assumed: layers not compiled \(compiled: -[0-9.]+ GiB\)",
+            "strategy: fsdp2, micro_batch: 1, seq_len: 8192, activation_checkpointing: selective",
+            "fits: .* per GPU ",
+            r"assumes no accumulation \(with it: \+[0-9.]+ GiB, tight\)",
+        ),
+        (
+            "strategy: 3d, tp: 4, pp: 2, micro_batch: 1, seq_len: 12288, global_batch: 64",
+            "tight: .* on pipeline rank 0 ",
+            r"up to [0-9.]+ in use; assumes \S.* \(\w+: -[0-9.]+ GiB, fits\)",
         ),
     ],
-    ids=["ddp", "pipeline"],
+    ids=["ddp", "fsdp2", "pipeline"],
 )
 def test_the_verdict_and_what_decides_stand_first_in_the_memory(
     jobgen: Jobgen, folder: Path, keys: str, verdict: str, decides: str
@@ -206,11 +211,10 @@ def test_the_verdict_and_what_decides_stand_first_in_the_memory(
     train = f"train: {{model: meta-llama/Llama-3.1-8B, {keys}}}"
     (folder / "job.yaml").write_text(f"name: llama\nnodes: 2\ntime: 4h\nrun: train.py\n{train}\n")
     text = jobgen(*ON).out
-    block = text[text.index("Memory per GPU") :].split("\n\n")[0]
-    lines = re.sub(r"\n {4,}", " ", block).splitlines()
-    assert re.match(f"Memory per GPU  {verdict}", lines[0])
-    assert " GiB allocated (" in lines[0]
-    assert re.fullmatch(f"  {decides}", lines[1]), block
+    first, second = text[text.index("\nMemory ") + 1 :].split("\n\n")[0].splitlines()
+    assert re.fullmatch(rf"Memory    {verdict}\(90 %: \S+\)", first)
+    assert re.search(r": [0-9.]+ of 79.2 GiB allocated ", first)
+    assert re.fullmatch(f" {{10}}{decides}", second)
     assert "| is the limit" not in text
     assert "| is the limit" in jobgen(*ON, "--section", "memory").out
 

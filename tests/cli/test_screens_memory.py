@@ -13,6 +13,7 @@ from jobgen.cli.layout import measure
 from jobgen.cli.output import Ink
 from jobgen.cli.screens import advice, memory, offers, remedies, scaling, strategies
 from jobgen.cli.screens.stack import choose_letters, divide_cells, draw_bar
+from jobgen.strategy.choice.assumptions import list_assumptions
 from jobgen.strategy.choice.offer import Advice, Offer
 from jobgen.strategy.choice.price_comparison import list_break_evens
 from jobgen.strategy.estimate import GIB, Component, Moment, Volume
@@ -159,7 +160,7 @@ def test_what_is_needed_beside_the_gpu_is_named_where_it_is_needed() -> None:
 
 
 def test_what_does_not_shrink_is_said() -> None:
-    shrinking = "with FSDP FULL_SHARD, more GPUs shrink params, grads, moments"
+    shrinking = "\n  more GPUs shrink params, grads, moments"
     assert f"{shrinking}; 40.8 GiB is fixed" in shown()
     alone = made.memory(0, 0, 0, 0, 1, 1, 8)
     assert "more GPUs shrink nothing: 10.0 GiB is fixed" in shown(memory=alone)
@@ -291,6 +292,24 @@ def test_foreign_text_cannot_act_on_the_terminal(width: int) -> None:
     assert "\x1b" not in text
     assert "\u202e" not in text
     assert all(c.isprintable() for c in text.replace("\n", "").replace("\ufffe", ""))
+
+
+def test_the_plain_data_has_assumptions() -> None:
+    option = made.FSDP._replace(setup=made.FSDP.setup._replace(assumed=("loss",)))
+    answer = made.ADVICE._replace(chosen=option, factor=1.2)
+    found = json.loads(json.dumps(advice.data(answer), allow_nan=False))
+    (assumed,) = list_assumptions(option.setup, 1.2)
+    assert found["assumptions"] == [
+        {
+            "assumed": "loss from fp32 logits",
+            "alternative": "fused",
+            "change_bytes": assumed.change,
+            "verdict": "tight",
+        }
+    ]
+    assert found["nearest_run"] is None
+    empty = advice.data(made.NONE._replace(options=()))
+    assert empty["measured_model"] is None
 
 
 def test_the_plain_data_has_units_in_its_names_and_sums() -> None:

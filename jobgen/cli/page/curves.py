@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
+from jobgen.cli.layout import format_percent
 from jobgen.cli.page.shapes import Dot, Frame, Label, Picture, Point, Stroke, choose_ticks
-from jobgen.cli.screens.memory import can_run, format_percent
+from jobgen.cli.screens.memory import can_run
 from jobgen.cli.screens.scaling import compute_ideal
 from jobgen.named_tuple import NamedTuple
 from jobgen.strategy.choice.offer import Scale

@@ -4,20 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jobgen.cli.layout import format_size
+from jobgen.cli.layout import format_percent, format_size
 from jobgen.cli.page.bars import divide_step, list_memory_bars, list_paints
 from jobgen.cli.page.shapes import Bullets, Item, PageTable, Paragraph
 from jobgen.cli.screens import offers as side_by_side
-from jobgen.cli.screens.memory import (
-    WORDS,
-    can_run,
-    compute_mfu,
-    format_percent,
-    format_time,
-    to_gib,
-)
+from jobgen.cli.screens.memory import WORDS, can_run, to_gib
 from jobgen.cli.screens.remedies import format_slower
 from jobgen.cli.screens.scaling import compute_ideal
+from jobgen.cli.screens.step_speed import compute_mfu, format_time
 from jobgen.strategy.choice.offer import Advice, Offer, StrategyOption
 
 

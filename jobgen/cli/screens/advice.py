@@ -9,9 +9,12 @@ from jobgen.cli.layout import clip, fold_rows
 from jobgen.cli.output import Ink, defuse
 from jobgen.cli.screens import memory, remedies, scaling, strategies
 from jobgen.cli.screens.measured_rows import dump_measured
-from jobgen.cli.screens.memory import compute_mfu, divide_step, fold_foreign, round_parts
+from jobgen.cli.screens.memory import fold_foreign, round_parts
+from jobgen.cli.screens.step_speed import compute_mfu, divide_step
+from jobgen.strategy.choice.assumptions import list_assumptions
+from jobgen.strategy.choice.nearest import find_nearest
 from jobgen.strategy.choice.offer import Advice, Lever, StrategyOption
-from jobgen.strategy.estimate import ClusterHardware, Component, GpuMemory, StepTime
+from jobgen.strategy.estimate import GIB, ClusterHardware, Component, GpuMemory, StepTime
 
 
 def screen(
@@ -75,11 +78,12 @@ def _listed(title: str, lines: Iterable[str], ink: Ink) -> str:
 def data(advice: Advice) -> dict[str, Any]:
     """Everything that was said, as plain data. The unit stands in the key's name."""
     option = advice.first_option
-    measured = dump_measured(option.setup) if option else None
+    program = _dump_program(option, advice) if option else {}
     return {
         "gpu": advice.machine.gpu,
         "limit_bytes": advice.limit,
-        "measured_model": measured,
+        "measured_model": None,
+        **program,
         "chosen": advice.chosen.name if advice.chosen else None,
         "strategies": [dump_option(option, advice) for option in advice.options],
         "levers": [_lever_data(lever) for lever in advice.levers],
@@ -97,6 +101,27 @@ def data(advice: Advice) -> dict[str, Any]:
         ],
         "doubts": list(advice.doubts),
         "why": list(advice.why),
+    }
+
+
+def _dump_program(option: StrategyOption, advice: Advice) -> dict[str, Any]:
+    """What is known of the program: measured, assumed with what the alternative would change, and
+    of the published run that is most like it."""
+    setup = option.setup
+    run = find_nearest(setup)
+    nearest = {name: value for name, value in run._asdict().items() if name != "gib"} if run else {}
+    return {
+        "measured_model": dump_measured(setup),
+        "assumptions": [
+            {
+                "assumed": each.assumed,
+                "alternative": each.alternative,
+                "change_bytes": each.change,
+                "verdict": each.memory.judge(advice.limit),
+            }
+            for each in list_assumptions(setup, advice.factor)
+        ],
+        "nearest_run": run and {**nearest, "measured_bytes": run.gib * GIB},
     }
 
 
@@ -136,7 +161,7 @@ def dump_option(option: StrategyOption, advice: Advice) -> dict[str, Any]:
 
 def _memory_data(memory: GpuMemory, limit: float) -> dict[str, Any]:
     """One option's memory as plain data."""
-    total = memory.nvidia_smi
+    total, allocated = memory.nvidia_smi, memory.get_interval("allocated")
     return {
         "components": [
             {
@@ -149,7 +174,10 @@ def _memory_data(memory: GpuMemory, limit: float) -> dict[str, Any]:
             for part in memory.components
         ],
         "moment": memory.moment,
+        "pipeline_rank": memory.pipeline_rank,
         "allocated_bytes": memory.get_peak("allocated"),
+        "allocated_low_bytes": allocated[0],
+        "allocated_high_bytes": allocated[1],
         "needed_bytes": memory.needed,
         "reserved_bytes": memory.get_peak("reserved"),
         "nvidia_smi_bytes": total,

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jobgen.cli.layout import clip, fold, format_size, measure
+from jobgen.cli.layout import clip, fold, format_percent, format_size, measure
 from jobgen.cli.output import Ink, defuse
 from jobgen.cli.screens.measured_rows import describe_measured
 from jobgen.cli.screens.stack import choose_letters, choose_style, divide_cells, draw_bar
+from jobgen.cli.screens.step_speed import format_speed
 from jobgen.strategy.choice.assumptions import Assumption, list_assumptions
 from jobgen.strategy.choice.nearest import find_nearest
 from jobgen.strategy.choice.offer import Advice, StrategyOption
@@ -17,7 +18,6 @@ from jobgen.strategy.estimate import (
     Component,
     GpuMemory,
     Metric,
-    StepTime,
     Verdict,
 )
 from jobgen.strategy.setup import Setup
@@ -26,6 +26,8 @@ from jobgen.wording import count
 
 WORDS: dict[Verdict, str] = {"fits": "yes", "tight": "tight", "no": "no", "unknown": "?"}
 """A verdict in a column."""
+VERDICTS: dict[Verdict, str] = {**WORDS, "fits": "fits", "no": "does not fit"}
+"""A verdict in a sentence."""
 STYLES: dict[Verdict, str] = {"fits": "good", "tight": "busy", "no": "bad", "unknown": "note"}
 _MOMENTS = {
     "forward": "the forward pass",
@@ -48,13 +50,6 @@ def to_gib(amount: float) -> str:
         return "<0.1"
     found = amount / GIB
     return f"{found:.0f}" if found >= 99.95 else f"{found:.1f}"
-
-
-def format_percent(part: float) -> str:
-    """``37 %``; a small part that is not nothing is ``<1 %``."""
-    if 0 < part < 0.005:
-        return "<1 %"
-    return f"{part * 100:.0f} %"
 
 
 def fold_foreign(text: object, width: int, indent: str = "") -> str:
@@ -101,19 +96,24 @@ def round_parts(parts: Sequence[Component]) -> list[str]:
 def format_setting(option: StrategyOption) -> str:
     """What is estimated: ``FSDP, bf16-mixed, seq_len 2048 (assumed), micro-batch 2``."""
     setup = option.setup
-    return ", ".join([defuse(option.title), defuse(setup.recipe.name), *list_sizes(setup)])
+    words = [defuse(option.title), defuse(setup.recipe.name), *list_sizes(setup)]
+    words += [f"optimizer {option.optimizer} (assumed)"] if "optimizer" in setup.assumed else []
+    return ", ".join(words)
 
 
-def list_sizes(setup: Setup) -> list[str]:
-    """The sequence and the micro-batch; what the job does not set is marked, by its key."""
+def list_sizes(setup: Setup, *, assumed: bool = False) -> list[str]:
+    """The sequence and the micro-batch; what the job does not set is marked, by its key. With
+    ``assumed`` only that."""
     values = {"seq_len": setup.seq, "micro_batch": setup.batch.micro}
     if setup.measured is not None:  # its batch says how long a sequence is
         del values["seq_len"]
     names = {"seq_len": "seq", "micro_batch": "micro-batch"}
     words = []
     for key, value in values.items():
-        assumed = key in setup.assumed
-        words.append(f"{key} {value} (assumed)" if assumed else f"{names[key]} {value}")
+        if key in setup.assumed:
+            words.append(f"{key} {value} (assumed)")
+        elif not assumed:
+            words.append(f"{names[key]} {value}")
     return words
 
 
@@ -167,7 +167,7 @@ def _sentences(option: StrategyOption, advice: Advice, ink: Ink) -> list[str]:
         *_shrinking(option),
         *_beside(memory, advice.machine),
         *describe_measured(option.setup),
-        *_describe_assumptions(option),
+        *_describe_assumptions(option, advice),
         *_describe_nearest(option),
         *([format_speed(option.step, advice.machine)] if option.step and can_run(option) else []),
         *(f"not modelled: {doubt}" for doubt in memory.doubts),
@@ -216,16 +216,19 @@ def format_verdict(option: StrategyOption, limit: float) -> str:
     return f"{option.verdict}: {memory.describe_room(limit)}"
 
 
-def _describe_assumptions(option: StrategyOption) -> list[str]:
+def _describe_assumptions(option: StrategyOption, advice: Advice) -> list[str]:
     """What the program decides and the planner assumes, each with the GiB of its alternative."""
-    words = map(format_assumption, list_assumptions(option.setup))
-    text = "; ".join(words)
+    assumed = list_assumptions(option.setup, advice.factor)
+    text = "; ".join(format_assumption(each, option, advice.limit) for each in assumed)
     return [f"assumed: {text}"] if text else []
 
 
-def format_assumption(each: Assumption) -> str:
-    """``loss from fp32 logits (fused: -10.7 GiB)``."""
-    return f"{each.assumed} ({each.alternative}: {format_change(each.change)} GiB)"
+def format_assumption(each: Assumption, option: StrategyOption, limit: float) -> str:
+    """``loss from fp32 logits (fused: -10.3 GiB, fits)``; the verdict where it is another."""
+    verdict = each.memory.judge(limit)
+    changed = verdict != option.memory.judge(limit)
+    then = f", {VERDICTS[verdict]}" if changed else ""
+    return f"{each.assumed} ({each.alternative}: {format_change(each.change)} GiB{then})"
 
 
 def _describe_nearest(option: StrategyOption) -> list[str]:
@@ -253,9 +256,9 @@ def _shrinking(option: StrategyOption) -> list[str]:
     smaller = [part for part in parts if part.shrinks]
     stays = sum(part.bytes for part in parts if not part.shrinks)
     if not smaller:
-        return [f"with {option.title}, more GPUs shrink nothing: {to_gib(stays)} GiB is fixed"]
+        return [f"more GPUs shrink nothing: {to_gib(stays)} GiB is fixed"]
     names = ", ".join(part.title for part in smaller)
-    return [f"with {option.title}, more GPUs shrink {names}; {to_gib(stays)} GiB is fixed"]
+    return [f"more GPUs shrink {names}; {to_gib(stays)} GiB is fixed"]
 
 
 def _beside(memory: GpuMemory, machine: ClusterHardware) -> list[str]:
@@ -270,42 +273,3 @@ def _beside(memory: GpuMemory, machine: ClusterHardware) -> list[str]:
     if memory.checkpoint > 0:
         told.append(f"checkpoint of {format_size(memory.checkpoint)}")
     return [f"outside GPU memory: {'; '.join(told)}"] if told else []
-
-
-def format_speed(step: StepTime, machine: ClusterHardware) -> str:
-    """A step in seconds and what takes them, tokens for each GPU, and model FLOPs utilization."""
-    spent = [
-        f"{name} {format_time(amount)}" for name, amount in divide_step(step).items() if amount > 0
-    ]
-    if step.seconds <= 0:
-        return "step: unknown"
-    told = f"step {format_time(step.seconds)} ({', '.join(spent)}); {step.rate:,.0f} tokens/s/GPU"
-    return f"{told}, MFU {format_percent(compute_mfu(step, machine))}" if machine.peak > 0 else told
-
-
-def compute_mfu(step: StepTime, machine: ClusterHardware) -> float:
-    """Model FLOPs utilization: the part of the peak that useful arithmetic reaches."""
-    whole = step.seconds * machine.peak
-    return step.flops / whole if whole > 0 else 0.0
-
-
-def divide_step(step: StepTime) -> dict[str, float]:
-    """Seconds of a step by what takes them; they sum to it."""
-    return {
-        "compute": step.compute,
-        "exposed communication": sum(volume.exposed for volume in step.volumes),
-        "bubble": step.bubble,
-        "update": step.update,
-        "offload": step.offload,
-    }
-
-
-def format_time(amount: float) -> str:
-    """``12 ms``, ``2.31 s``, ``95 s``, ``12 min``."""
-    if amount < 1:
-        return f"{amount * 1000:.0f} ms"
-    if amount < 9.995:
-        return f"{amount:.2f} s"
-    if amount < 99.95:
-        return f"{amount:.1f} s"
-    return f"{amount:.0f} s" if amount < 600 else f"{amount / 60:.0f} min"

@@ -22,7 +22,7 @@ _MOST_STEPS = 6
 """Steps that are listed."""
 _MOST_STAGED = 3
 """Sources of staged data that are listed."""
-_LABEL = 10
+LABEL = 10
 """Columns of ``Cost``, ``Launch`` and their like."""
 
 
@@ -35,16 +35,28 @@ def draw_head(preview: Preview, ink: Ink) -> list[str]:
     launch += ", one per simulated GPU" if _simulates_gpus(preview) else ""
     rows = draw_row("Cost", cost, ink) if cost else []
     elements = list_elements(plan, every=bool(preview.call.flags.verbose))
-    swept = _label("Sweep", [clip(text, ink.width - _LABEL) for text in elements], ink)
+    swept = draw_label("Sweep", [clip(text, ink.width - LABEL) for text in elements], ink)
     packed = describe_packing(plan)
     rows += draw_row("Workers", packed, ink) if packed else []
     rows += draw_row("Race", describe_race(plan), ink) if plan.race else []
     chain = describe_chain(plan)
     rows += draw_row("Chain", chain, ink) if chain else []
     launched = draw_row("Launch", launch, ink) if not plan.programs else []
+    launched += _draw_training(preview, ink)
     kind = "Groups" if plan.has_groups else "Steps"
-    steps = _label(kind, [clip(text, ink.width - _LABEL) for text in _list_steps(plan)], ink)
+    steps = draw_label(kind, [clip(text, ink.width - LABEL) for text in _list_steps(plan)], ink)
     return [*draw_headline(plan, ink), *rows, *launched, *steps, *swept]
+
+
+def _draw_training(preview: Preview, ink: Ink) -> list[str]:
+    """The strategy of a job whose memory is estimated, and the time of a step."""
+    advice = preview.answer.advice.advice
+    if advice is None:
+        return []
+    from jobgen.cli.screens.memory_summary import describe_training
+
+    text = describe_training(advice)
+    return draw_label("Strategy", fold(text, ink.width - LABEL).split("\n"), ink) if text else []
 
 
 def _list_steps(plan: Plan) -> list[str]:
@@ -148,10 +160,11 @@ def format_cpus(cpus: NodeCpus, whole: str = "node") -> str:
 
 def draw_row(label: str, text: str, ink: Ink) -> list[str]:
     """A label and its text, in at most two lines."""
-    room = ink.width - _LABEL
-    return _label(label, [clip(line, room) for line in fold(text, room).split("\n")[:2]], ink)
+    room = ink.width - LABEL
+    return draw_label(label, [clip(line, room) for line in fold(text, room).split("\n")[:2]], ink)
 
 
-def _label(label: str, lines: Sequence[str], ink: Ink) -> list[str]:
-    head, blank = f"{ink('strong', label)}{' ' * (_LABEL - len(label))}", " " * _LABEL
+def draw_label(label: str, lines: Sequence[str], ink: Ink) -> list[str]:
+    """A label and its lines."""
+    head, blank = f"{ink('strong', label)}{' ' * (LABEL - len(label))}", " " * LABEL
     return [f"{blank if i else head}{line}" for i, line in enumerate(lines)]

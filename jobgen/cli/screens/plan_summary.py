@@ -11,7 +11,7 @@ from jobgen.cli.diagnostics import PLAIN
 from jobgen.cli.layout import clip, fold, format_size
 from jobgen.cli.output import Ink, defuse
 from jobgen.cli.params import SECTIONS
-from jobgen.cli.screens.plan_head import draw_head, draw_row, format_cost
+from jobgen.cli.screens.plan_head import LABEL, draw_head, draw_label, draw_row, format_cost
 from jobgen.errors import Diagnostic
 from jobgen.named_tuple import NamedTuple
 from jobgen.shell import join
@@ -98,10 +98,9 @@ def _draw_memory(preview: Preview, ink: Ink) -> list[str]:
             text = "not estimated; add train: {model: NAME} to the job"
         wanted = advised.missing or preview.plan.shape.gpus_per_node
         return draw_row("Memory", text, ink) if wanted else []
-    from jobgen.cli.screens.memory_summary import draw_summary
+    from jobgen.cli.screens.memory_summary import draw_memory
 
-    train = preview.planned.ready.job.value.train
-    return draw_summary(advised.advice, ink, str(train.optimizer) if train else "")
+    return draw_label("Memory", draw_memory(advised.advice, ink.width - LABEL, ink), ink)
 
 
 def list_problems(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from jobgen.cli.layout import format_percent
 from jobgen.cli.output import Ink, defuse
-from jobgen.cli.screens.memory import fold_foreign, format_percent, to_gib
+from jobgen.cli.screens.memory import fold_foreign, to_gib
 from jobgen.strategy.choice.offer import Advice, Lever
 from jobgen.wording import join_words
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from jobgen.cli.layout import measure, pad
+from jobgen.cli.layout import format_percent, measure, pad
 from jobgen.cli.output import Ink, defuse
-from jobgen.cli.screens.memory import STYLES, WORDS, can_run, fold_foreign, format_percent, to_gib
+from jobgen.cli.screens.memory import STYLES, WORDS, can_run, fold_foreign, to_gib
 from jobgen.strategy.choice.offer import Advice, Scale
 from jobgen.wording import count
 

@@ -4,19 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jobgen.cli.layout import clip, measure, pad
+from jobgen.cli.layout import clip, format_percent, measure, pad
 from jobgen.cli.output import Ink, defuse
-from jobgen.cli.screens.memory import (
-    STYLES,
-    WORDS,
-    can_run,
-    fold_foreign,
-    format_percent,
-    format_time,
-    to_gib,
-)
+from jobgen.cli.screens.memory import STYLES, WORDS, can_run, fold_foreign, to_gib
+from jobgen.cli.screens.step_speed import compute_exposed, format_time
 from jobgen.strategy.choice.offer import Advice, StrategyOption
-from jobgen.strategy.estimate import StepTime
 
 _HEADS = ("STRATEGY", "GPU MEM", "FITS", "EST. STEP", "TOK/S/GPU", "EXPOSED")
 _DROPPED = (5, 4, 3)
@@ -55,12 +47,6 @@ def _cells(option: StrategyOption) -> tuple[str, ...]:
         )
     memory = f"{to_gib(option.memory.needed)} GiB"
     return (defuse(option.name), memory, WORDS[option.verdict], *speed)
-
-
-def compute_exposed(step: StepTime) -> float:
-    """The part of a step in which only the network works."""
-    whole = step.seconds
-    return sum(volume.exposed for volume in step.volumes) / whole if whole > 0 else 0.0
 
 
 def _kept(rows: Sequence[Sequence[str]], width: int) -> list[int]:

@@ -28,7 +28,7 @@ def estimate_option(rung: Rung, ask: Ask, *, speed: bool = True) -> StrategyOpti
     """What is expected of one rung; its speed only where it fits, and is wanted."""
     decided = strategy.decide(rung.train, ask.sizes, ask.world, launcher=ask.launcher)
     asked = build_setup(decided, ask, rung.train)
-    memory = estimate(asked).scale(ask.factor) if ask.factor != 1 else estimate(asked)
+    memory = estimate(asked).scale(ask.factor)
     verdict = judge_memory(memory, ask)
     return StrategyOption(
         name=rung.name,
@@ -38,6 +38,7 @@ def estimate_option(rung: Rung, ask: Ask, *, speed: bool = True) -> StrategyOpti
         step=estimate_step(asked, ask) if speed and verdict != "no" else None,
         verdict=verdict,
         note=_note(memory, verdict, ask),
+        optimizer=rung.train.optimizer,
     )
 
 
@@ -145,6 +146,7 @@ def advise(ask: Ask, *, auto: bool) -> Advice:
         chosen=chosen and chosen._replace(chosen=True),
         doubts=_doubts(ask),
         why=tuple(_why(pairs, chosen)) if auto else (),
+        factor=ask.factor,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from jobgen.named_tuple import NamedTuple
+from jobgen.strategy.estimate import GpuMemory
 from jobgen.strategy.memory import estimate
 from jobgen.strategy.setup import Setup
 from jobgen.strategy.spec import TRAITS
@@ -20,16 +21,18 @@ class Assumption(NamedTuple):
     alternative: str
     change: float
     """Bytes that the alternative needs more; less where negative."""
+    memory: GpuMemory
+    """Of the alternative."""
 
 
-def list_assumptions(setup: Setup) -> list[Assumption]:
+def list_assumptions(setup: Setup, factor: float = 1.0) -> list[Assumption]:
     """Those whose alternative matters, the largest change first. What the job itself says of the
-    program is none."""
-    needed = estimate(setup).needed
-    found = (
-        Assumption(assumed, alternative, estimate(changed).needed - needed)
-        for assumed, alternative, changed in _list_alternatives(setup)
-    )
+    program is none. ``factor`` multiplies memory, as measured runs calibrate it."""
+    needed = estimate(setup).scale(factor).needed
+    found = []
+    for assumed, alternative, changed in _list_alternatives(setup):
+        memory = estimate(changed).scale(factor)
+        found.append(Assumption(assumed, alternative, memory.needed - needed, memory))
     decisive = [each for each in found if abs(each.change) >= DECISIVE * needed]
     return sorted(decisive, key=lambda each: -abs(each.change))
 
@@ -47,8 +50,10 @@ def _list_alternatives(setup: Setup) -> Iterator[tuple[str, str, Setup]]:
     eager = setup.measured is None
     if eager and setup.loss in _LOSSES and "loss" in setup.assumed:
         yield _LOSSES[setup.loss], "fused", setup._replace(loss="fused")
-    if eager and not setup.compiled and "compiled" in setup.assumed:
-        yield "layers not compiled", "compiled", setup._replace(compiled=True)
+    # Megatron compiles single functions, never a layer (Megatron-LM, core/jit.py, ``jit_fuser``)
+    whole = eager and not setup.framework.startswith("megatron")
+    if whole and not setup.compiled and "compiled" in setup.assumed:
+        yield "eager layers", "compiled", setup._replace(compiled=True)
     yield from _list_accumulation(setup)
     adapters = setup.adapters
     if adapters is None:
@@ -60,7 +65,7 @@ def _list_alternatives(setup: Setup) -> Iterator[tuple[str, str, Setup]]:
     if adapters.bits == 4:
         changed = setup._replace(adapters=adapters._replace(prepared=not adapters.prepared))
         words = ("prepare_model_for_kbit_training", "without it")
-        plain = ("quantized model as loaded", "prepare_model_for_kbit_training")
+        plain = ("no prepare_model_for_kbit_training", "with it")
         yield *(words if adapters.prepared else plain), changed
 
 
@@ -72,6 +77,6 @@ def _list_accumulation(setup: Setup) -> Iterator[tuple[str, str, Setup]]:
             yield "no accumulation", "with it", setup._replace(batch=batch._replace(accumulation=2))
         return
     if TRAITS[setup.strategy].family in {"fsdp", "fsdp2"}:
-        words = ("no_sync", "reduced every micro-batch")
+        words = ("no_sync", "sync every micro-batch")
         now, other = words if setup.unsynced else words[::-1]
         yield now, other, setup._replace(unsynced=not setup.unsynced)

@@ -25,6 +25,8 @@ class StrategyOption(NamedTuple):
     note: str = ""
     """Why it was chosen, why not, or why the verdict is unknown."""
     chosen: bool = False
+    optimizer: str = "adamw"
+    """Its name in the job."""
 
 
 class Lever(NamedTuple):
@@ -102,6 +104,8 @@ class Advice(NamedTuple):
     """What could make the whole answer wrong, and what was assumed."""
     why: tuple[str, ...] = ()
     """How the choice was made, a sentence for each rung of the ladder."""
+    factor: float = 1.0
+    """What estimates of memory are multiplied by, as measured runs calibrate them."""
 
     @property
     def first_option(self) -> StrategyOption | None:

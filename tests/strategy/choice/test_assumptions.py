@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from jobgen.strategy.choice.assumptions import list_assumptions
 from jobgen.strategy.memory import estimate
 from jobgen.strategy.memory.recipes import RECIPES
@@ -48,7 +50,7 @@ def test_what_the_job_says_is_no_assumption() -> None:
 def test_accumulated_gradients_are_assumed_to_stay_whole_where_they_do() -> None:
     several = PLAIN._replace(batch=Batch(2, 8, 8))
     assert "no_sync" in names(several)
-    assert "reduced every micro-batch" in names(several._replace(unsynced=False))
+    assert "sync every micro-batch" in names(several._replace(unsynced=False))
 
 
 def test_checkpointing_and_quantization_are_assumed_of_adapters_only() -> None:
@@ -59,7 +61,15 @@ def test_checkpointing_and_quantization_are_assumed_of_adapters_only() -> None:
         adapters=Adapters(8, (), 4),
         recipe=RECIPES["pure"],
     )
-    assert names(lora) >= {"non-reentrant checkpointing", "quantized model as loaded"}
+    assert names(lora) >= {"non-reentrant checkpointing", "no prepare_model_for_kbit_training"}
     assert names(lora._replace(adapters=None)).isdisjoint(
-        {"non-reentrant checkpointing", "quantized model as loaded"}
+        {"non-reentrant checkpointing", "no prepare_model_for_kbit_training"}
     )
+
+
+def test_a_calibration_multiplies_alternatives_too() -> None:
+    plain, calibrated = list_assumptions(PLAIN), list_assumptions(PLAIN, 1.3)
+    assert [each.alternative for each in calibrated] == [each.alternative for each in plain]
+    for once, more in zip(plain, calibrated, strict=True):
+        assert more.change == pytest.approx(once.change * 1.3)
+        assert more.memory.needed == pytest.approx(once.memory.needed * 1.3)
