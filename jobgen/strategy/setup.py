@@ -137,3 +137,8 @@ class Setup(NamedTuple):
     def tokens(self) -> int:
         """Tokens of one rank in one micro-batch, before tp divides them."""
         return self.batch.micro * self.seq // self.mesh.cp
+
+
+def is_counted_by_samples(setup: Setup) -> bool:
+    """Whether a step is measured in samples: of a model of the user's own without ``seq_len``."""
+    return setup.measured is not None and "seq_len" in setup.assumed

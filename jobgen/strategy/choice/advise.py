@@ -53,9 +53,11 @@ def is_over_host(memory: GpuMemory, ask: Ask) -> bool:
 
 def estimate_step(asked: Setup, ask: Ask) -> StepTime | None:
     """The time of a step; None where only the memory is known."""
-    if ask.measured is not None:
-        return None  # of the user's own model only the memory is measured
+    from jobgen.strategy.speed.measured_compute import find_timed_trace
     from jobgen.strategy.speed.step_time import compute_step
+
+    if asked.measured is not None and find_timed_trace(asked) is None:
+        return None
 
     return compute_step(asked, ask.machine).scale(ask.slower)
 

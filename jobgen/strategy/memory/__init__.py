@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from jobgen.strategy.estimate import Component, GpuMemory, Moment, choose_interval
 from jobgen.strategy.memory.activations import Kept, compute_kept
 from jobgen.strategy.memory.gpu_parts import Parts
-from jobgen.strategy.memory.measured_moments import list_measured_moments
+from jobgen.strategy.memory.measured_moments import list_measured_moments, list_staged_moments
 from jobgen.strategy.memory.memory_states import (
     GpuStates,
     PipelineStage,
@@ -56,12 +56,8 @@ def estimate(setup: Setup) -> GpuMemory:
         compute_checkpoint(setup),
         tuple(_doubts(setup)),
         max(parts.allocated for _, parts in moments),
-        _number_rank(setup, stage) if staged else None,
+        stage.number if staged else None,
     )
-
-
-def _number_rank(setup: Setup, stage: PipelineStage) -> int:
-    return 0 if stage.first else setup.mesh.pp - 1
 
 
 _LABELS = {
@@ -119,6 +115,8 @@ def _moments(setup: Setup, stage: PipelineStage) -> tuple[Parts, ...]:
         before, idle = _grads_before(setup, stage, states)
         pools = extra.buckets if _has_pools(setup) else 0.0
         held = states._replace(grads=before)
+        if setup.mesh.pp > 1:
+            return tuple(list_staged_moments(setup, stage, states, extra))
         return tuple(list_measured_moments(setup, states, held, extra, (idle, pools)))
     micro = compute_kept(setup)
     flight = count_in_flight(setup, stage)

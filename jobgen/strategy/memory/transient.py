@@ -87,7 +87,8 @@ def _gathered(setup: Setup, stage: PipelineStage) -> Transient:
     if setup.adapters is not None:
         pool = wide * trained / max(1.0, stage.layers)
         return Transient(params, params, pool, _step(setup, trained, cut))
-    pool, inputs = 0.0, recipe.reduce * max(stage.largest, stage.outside)
+    unit, outside = stage.gradients
+    pool, inputs = 0.0, recipe.reduce * max(unit, outside)
     if TRAITS[setup.strategy].family == "fsdp":
         # FSDP1 makes them in a stream of its own, whose pool no other one reuses (torch 2.13,
         # distributed/fsdp/_runtime_utils.py, ``_post_backward_hook``), FSDP2 in the stream that
@@ -96,12 +97,12 @@ def _gathered(setup: Setup, stage: PipelineStage) -> Transient:
     if setup.mesh.pp > 1 and setup.batch.accumulation > 1:
         # gradients are reduced with the last micro-batch only, and whole until then (torch 2.13,
         # distributed/pipelining/stage.py, ``backward_maybe_with_nosync``)
-        pool += recipe.reduce * stage.params
-    head = recipe.compute * stage.outside / (1 if setup.model.sizes.tied else 2)
-    backward = params + recipe.compute * (stage.largest + stage.outside)
+        pool += recipe.reduce * trained
+    head = recipe.compute * outside / (1 if setup.model.sizes.tied else 2)
+    backward = params + recipe.compute * (unit + outside)
     whole = count_whole_grads(setup, stage) > 0  # the output layer's gradient is among them
     at_loss = params + (head if stage.last and not whole else 0.0)
-    step = _step(setup, stage.params, cut)
+    step = _step(setup, trained, cut)
     return Transient(at_loss, backward, pool, step, params, inputs=inputs)
 
 
