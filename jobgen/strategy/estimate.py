@@ -145,6 +145,9 @@ class Volume(NamedTuple):
     """Seconds in which nothing is computed beside it."""
 
 
+WorkUnit = Literal["tokens", "samples"]
+
+
 class StepTime(NamedTuple):
     """Seconds of one step of the optimizer."""
 
@@ -165,7 +168,7 @@ class StepTime(NamedTuple):
     """Part of the peak that computing alone is taken to reach."""
     why: tuple[str, ...] = ()
     """Formulas with inputs and sources, for ``--why``."""
-    unit: Literal["tokens", "samples"] = "tokens"
+    unit: WorkUnit = "tokens"
     """What ``work`` counts."""
 
     @property

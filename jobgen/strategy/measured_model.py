@@ -174,7 +174,7 @@ def choose_modes(precision: str, *, pure: bool) -> tuple[str, ...]:
 
 def build_measured(measured: MeasuredModel) -> Model:
     """The parameters as the planner counts them: a layer for each unit. Its widths say nothing."""
-    units = measured.units or (ModelUnit("", "", 0),)
+    units = measured.units or (ModelUnit("", "", 0, 0),)
     layers = tuple(Layer((Tensor(u.name, "mlp", (u.params,)),), 1) for u in units)
     inside = sum(unit.params for unit in units)
     root = (Tensor("outside of units", "head", (max(measured.params - inside, 0),)),)

@@ -17,6 +17,7 @@ from jobgen.cli.screens.memory import (
     format_assumption,
     format_interval,
     format_percent,
+    format_rate,
     format_setting,
     format_time,
     name_rank,
@@ -112,7 +113,7 @@ def _describe_step(option: StrategyOption, advice: Advice) -> list[str]:
     step = option.step
     if step is None or step.seconds <= 0 or not can_run(option):
         return []
-    text = f"estimated step {format_time(step.seconds)}, {step.rate:,.0f} tokens/s/GPU"
+    text = f"estimated step {format_time(step.seconds)}, {format_rate(step)}"
     if advice.machine.peak > 0:
         text += f", MFU {format_percent(compute_mfu(step, advice.machine))}"
     return [f"{text}{_describe_wait(step)}"]

@@ -19,7 +19,7 @@ def make_tracker(segments: int) -> Any:
             super().__init__()
             self.forward, self.highest = True, 0
             self.backward = BackwardPoints()
-            self.segments = SegmentMemory(segments)
+            self.segments = SegmentPeaks(segments)
 
         def read(self) -> dict[str, int]:
             return sum_kinds(self._curr_mem_snap)
@@ -89,7 +89,7 @@ class BackwardPoints:
         return points
 
 
-class SegmentMemory:
+class SegmentPeaks:
     """What each segment of a step holds beside states. Bytes."""
 
     def __init__(self, count: int) -> None:

@@ -39,7 +39,7 @@ def make_counter(chain: Any) -> Any:
             name = func._overloadpacket.__name__
             inputs, outputs = list_tensors(torch, (args, kwargs)), list_tensors(torch, out)
             chain.see(inputs, outputs)
-            if makes_nothing(func, name):
+            if makes_nothing(func, inputs, outputs):
                 return out
             if func.namespace not in _KNOWN_LIBRARIES or name.startswith(_RECURRENT):
                 self.uncounted.add(f"{func.namespace}::{name}")
@@ -55,11 +55,12 @@ def make_counter(chain: Any) -> Any:
     return Counter()
 
 
-def makes_nothing(func: Any, name: str) -> bool:
-    """Whether the operation is a view, or memory that nothing is written to."""
-    aliases = [each.alias_info for each in func._schema.returns]
-    view = any(alias is not None and not alias.is_write for alias in aliases)
-    return view or name in (*_NOTHING, "detach") or not aliases
+def makes_nothing(func: Any, inputs: list[Any], outputs: list[Any]) -> bool:
+    """Whether the operation only asks something, views what is there, or takes memory."""
+    writes = any(each.alias_info and each.alias_info.is_write for each in func._schema.arguments)
+    there = {each.untyped_storage()._cdata for each in inputs}
+    new = any(each.untyped_storage()._cdata not in there for each in outputs)
+    return not (writes or new) or func._overloadpacket.__name__ in _NOTHING
 
 
 def count_flops(registry: Any, func: Any, args: Any, kwargs: Any, out: Any) -> tuple[str, int]:

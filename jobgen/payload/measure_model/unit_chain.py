@@ -12,6 +12,8 @@ from typing import Any
 
 from .model_units import hold, list_tensors
 
+_UNORDERED = "its layers do not run one after another, each once"
+
 
 class UnitChain:
     """Watches the units of a model in one step, and calls when a segment begins."""
@@ -27,19 +29,19 @@ class UnitChain:
         """Bytes that each segment passes on, and those that nothing keeps for the backward pass."""
         self._returned: list[list[weakref.ref[Any]]] = [[] for _ in range(self.count)]
         self._forward, self._passed = True, WeakIdKeyDictionary()
-        self._made = WeakIdKeyDictionary()
+        self._made: Any = WeakIdKeyDictionary()
         """Storage of a result → the segment that computed it."""
         self._parameters = {each.untyped_storage()._cdata: each for each in model.parameters()}
         self._used: list[dict[int, Any]] = [{} for _ in range(self.count)]
         self._handles: list[Any] = []
-        self._call: Callable[[int], None] = lambda segment: None
+        self._call: Callable[[int], object] = id
 
     @property
     def count(self) -> int:
         """Segments."""
         return len(self._units) + 2 if self._units else 1
 
-    def watch(self, call: Callable[[int], None]) -> None:
+    def watch(self, call: Callable[[int], object]) -> None:
         """Call with the number of each segment that begins, either way."""
         self._call = call
         for number, (_, unit) in enumerate(self._units):
@@ -62,9 +64,12 @@ class UnitChain:
             parameter = self._parameters.get(storage._cdata)
             if parameter is not None:
                 self._used[self.segment][id(parameter)] = parameter
-            elif each.requires_grad and storage not in self._passed:
-                if self._made.get(storage, self.segment) != self.segment:
-                    self.broken = self.broken or "a layer takes more than the one before it returns"
+            elif (
+                each.requires_grad
+                and storage not in self._passed
+                and self._made.get(storage, self.segment) != self.segment
+            ):
+                self._break("a layer takes more than the one before it returns")
         for each in outputs:
             self._made.setdefault(each.untyped_storage(), self.segment)
 
@@ -77,7 +82,10 @@ class UnitChain:
             alive = (each() for each in returned)
             sent[1] = sent[0] - sum(each.nbytes() for each in alive if each is not None)
         if self.segment != self.count - 1:
-            self.broken = self.broken or "its layers do not run one after another, each once"
+            self._break(_UNORDERED)
+
+    def _break(self, why: str) -> None:
+        self.broken = self.broken or why
 
     def count_parameters(self) -> list[list[int]]:
         """Of each segment: elements, those that are trained, and bytes of those that are frozen."""
@@ -92,7 +100,7 @@ class UnitChain:
     def _enter(self, number: int) -> Any:
         def enter(_: Any, args: Any, words: Any) -> None:
             if self.segment != number:
-                self.broken = self.broken or "its layers do not run one after another, each once"
+                self._break(_UNORDERED)
             if number == 0:
                 self._pass_on(0, (args, words))
             self.begin(number + 1)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from jobgen.strategy.estimate import Moment
 from jobgen.strategy.measured_model import SentActivations, StepTrace, get_segments, split_units
 from jobgen.strategy.memory.gpu_parts import Parts
 from jobgen.strategy.memory.layer import FP32, has_autocast
@@ -109,7 +110,7 @@ def list_staged_moments(
     received = extra.buckets + (each * batch.accumulation + inputs.size) * size
     flight = min(pp - stage.number, batch.accumulation)
     rows = trace.segments[place.start : place.stop]
-    kept, moments = float(inputs.freed), []
+    kept, moments = float(inputs.freed), list[tuple[Moment, float, float, float]]()
     for row in rows:
         moments.append(("forward", extra.forward, kept, row.forward))
         moments.append(("backward", extra.backward, kept + outputs.size, row.backward))

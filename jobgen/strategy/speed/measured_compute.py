@@ -1,4 +1,4 @@
-"""Seconds that a GPU computes in one micro-batch of a measured model, from each operation's cost."""
+"""Seconds that a GPU computes in one micro-batch of a measured model, operation by operation."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from jobgen.strategy.speed import rates
 from jobgen.strategy.speed.compute import LayerTimes
 
 _KERNELS = 36 / 47
-"""Of ``rates.HOST_CALL`` for each operation that torch dispatches: a Llama's layer starts 36 kernels
-by its own count, and dispatches 47 operations (tests/strategy/speed/dispatched.py)."""
+"""Of ``rates.HOST_CALL`` for each operation that torch dispatches: a Llama's layer, from whose 36
+kernels that was found, dispatches 47 (tests/strategy/speed/dispatched.py)."""
 
 
 def find_timed_trace(setup: Setup) -> StepTrace | None:

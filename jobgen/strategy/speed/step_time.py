@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from jobgen.named_tuple import NamedTuple
 from jobgen.strategy.estimate import ClusterHardware, StepTime, Volume
-from jobgen.strategy.setup import Setup, is_counted_by_samples
+from jobgen.strategy.setup import Setup, get_work_unit
 from jobgen.strategy.spec import TRAITS
 from jobgen.strategy.speed import collectives, compute, measured_compute, rates, traffic
 from jobgen.strategy.speed.collectives import Load
@@ -56,7 +56,7 @@ def compute_step(setup: Setup, machine: ClusterHardware) -> StepTime:
         flops=flops,
         efficiency=flops / computing / machine.peak,
         why=tuple(format_formulas(setup, machine, (passes.forward, passes.backward), found)),
-        unit="samples" if is_counted_by_samples(setup) else "tokens",
+        unit=get_work_unit(setup),
     )
 
 

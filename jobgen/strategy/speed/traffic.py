@@ -7,10 +7,10 @@ from typing import Literal
 
 from jobgen.named_tuple import NamedTuple
 from jobgen.strategy.estimate import ClusterHardware, Volume
-from jobgen.strategy.setup import Setup
-from jobgen.strategy.spec import TRAITS
 from jobgen.strategy.memory.memory_states import count_trained as count_stage_trained
 from jobgen.strategy.memory.memory_states import list_stages
+from jobgen.strategy.setup import Setup
+from jobgen.strategy.spec import TRAITS
 from jobgen.strategy.speed import collectives
 from jobgen.strategy.speed.collectives import Collective, Load, RankGroup
 from jobgen.strategy.speed.measured_compute import count_sent

@@ -1,5 +1,5 @@
-"""A real step of torch's 1F1B pipeline on two ranks: ``piped_steps.py NAME RECOMPUTE MICRO_BATCHES``
-writes the peak of each, in bytes, as MemTracker counts it on real CPU tensors."""
+"""A real step of torch's 1F1B pipeline on two ranks: ``piped_steps.py NAME RECOMPUTE COUNT`` of
+micro-batches writes the peak of each rank, in bytes, as MemTracker counts it on CPU tensors."""
 
 from __future__ import annotations
 
