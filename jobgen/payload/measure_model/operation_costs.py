@@ -10,7 +10,7 @@ FLOPS = "product", "attention"
 _KNOWN_LIBRARIES = ("aten", "prim", "prims")
 _RECURRENT = ("mkldnn_rnn_layer", "_cudnn_rnn", "_thnn_fused_lstm_cell", "_thnn_fused_gru_cell")
 """Products inside that torch's counter has no formula for."""
-_GATHERING = ("embedding", "index_select", "gather", "index")
+_GATHERING = ("embedding", "index_select", "gather", "index", "nll_loss_forward")
 """They read as much of their first tensor as they write."""
 _NOTHING = ("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided")
 _BACKWARD_PRODUCTS = 5 / 2

@@ -26,12 +26,12 @@ from jobgen.strategy.memory.transient import compute_transient
 from jobgen.strategy.setup import Setup
 from jobgen.strategy.spec import TRAITS
 
-__all__ = ["count_in_flight", "estimate", "find_peak"]
+__all__ = ["count_in_flight", "estimate", "find_peak", "list_moments"]
 
 
 def estimate(setup: Setup) -> GpuMemory:
     """The memory of the GPU that holds most, at its peak. Bytes."""
-    moments = _list_moments(setup)
+    moments = list_moments(setup)
     stage, peak = _find_largest(setup, moments)
     beyond = {"cache": _cache(setup, peak), "context": compute_context(setup)}
     sizes = {**dict(zip(Parts._fields[1:-1], peak[1:-1], strict=True)), **beyond}
@@ -81,7 +81,7 @@ def _name_part(name: str, moment: Moment, setup: Setup) -> str:
 
 def find_peak(setup: Setup) -> tuple[PipelineStage, Parts]:
     """The stage of the pipeline whose GPUs reserve most, and what they hold then."""
-    return _find_largest(setup, _list_moments(setup))
+    return _find_largest(setup, list_moments(setup))
 
 
 def _find_largest(
@@ -90,7 +90,8 @@ def _find_largest(
     return max(moments, key=lambda each: each[1].total + _cache(setup, each[1]))
 
 
-def _list_moments(setup: Setup) -> list[tuple[PipelineStage, Parts]]:
+def list_moments(setup: Setup) -> list[tuple[PipelineStage, Parts]]:
+    """What the GPUs of each stage hold at each moment that can be the peak."""
     return [(stage, parts) for stage in list_stages(setup) for parts in _moments(setup, stage)]
 
 
