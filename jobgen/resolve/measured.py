@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from jobgen.model.decision import PlanCheck
 from jobgen.model.trained import is_function
 from jobgen.resolve.inputs import Inputs
+from jobgen.wording import count
 
 if TYPE_CHECKING:
     from jobgen.model.train import Train
@@ -39,19 +40,45 @@ def find_measured(look: Inputs, train: Train) -> tuple[MeasuredModel | None, str
 
 
 def _name_unmeasured(train: Train, measured: MeasuredModel) -> str:
-    """What this job asks for and no measurement can show; empty if there is nothing."""
-    axes = [axis for axis in ("tp", "pp", "cp", "ep") if getattr(train, axis) > 1]
-    if axes:
-        return f"{measured.name} is measured whole, without {' and '.join(axes)}"
+    """What this job asks for and no measurement can show, with what to do; empty if there is
+    nothing."""
+    axis = next((axis for axis in _UNDIVIDED if getattr(train, axis) > 1), "")
+    if axis:
+        return f"{_UNDIVIDED[axis]} of {measured.name} is not known: omit {axis}"
     if train.lora is not None:
         return f"{measured.name} builds its own adapters: omit lora"
-    again = train.activation_checkpointing
-    if not any(trace.recompute == again for trace in measured.traces):
-        if again == "full":
-            return f"{measured.name} has no list of layers to recompute: set wrap to their class"
-        return f"{again} activation checkpointing is not measured: full and none are"
     if measured.width < 4 and not train.pure and train.precision != "fp32":
-        return f"{measured.name} builds parameters in 16 bits: set pure: true"
+        return f"{measured.name} builds trained parameters in 16 bits: set pure: true"
+    unknown = _name_unrecomputed(train.activation_checkpointing, measured)
+    return unknown or (_name_unpiped(train.pp, measured) if train.pp > 1 else "")
+
+
+def _name_unrecomputed(recompute: str, measured: MeasuredModel) -> str:
+    """Why this kind of recomputing cannot be estimated; empty if it can."""
+    if any(trace.recompute == recompute for trace in measured.traces):
+        return ""
+    if recompute == "full":
+        return f"{measured.name} has no list of layers to recompute: set wrap to their class"
+    return f"{recompute} activation checkpointing is measured in the model's own code: set none"
+
+
+_UNDIVIDED = {
+    "tp": "which matrices tp divides",
+    "cp": "how cp divides attention",
+    "ep": "which modules ep divides",
+}
+"""Parallel size → what a measurement of the whole model cannot show."""
+
+
+def _name_unpiped(stages: int, measured: MeasuredModel) -> str:
+    """Why no pipeline of so many stages can be estimated; empty if one can."""
+    trace = measured.traces[0]
+    if not trace.segments:
+        return f"{measured.name} was measured without its layers: measure it again for pp"
+    if trace.broken:
+        return f"pp {stages} cannot divide {measured.name}: {trace.broken}; omit pp"
+    if len(measured.units) < stages:
+        return f"pp is {stages}, but {measured.name} has {count(len(measured.units), 'layer')}"
     return ""
 
 

@@ -214,7 +214,8 @@ def _summarize(found: StrategyOption, ask: Ask) -> Estimate:
 
     memory = found.memory
     step = estimate_step(found.setup, ask) if found.verdict != "no" else None
-    seconds, tokens = (step.seconds, step.tokens) if step else (0.0, 0.0)
+    seconds = step.seconds if step else 0.0
+    tokens = step.work if step and step.unit == "tokens" else 0.0
     return Estimate(
         memory.get_peak("allocated"),
         memory.get_peak("reserved"),

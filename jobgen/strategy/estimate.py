@@ -131,6 +131,9 @@ class Volume(NamedTuple):
     """Seconds in which nothing is computed beside it."""
 
 
+WorkUnit = Literal["tokens", "samples"]
+
+
 class StepTime(NamedTuple):
     """Seconds of one step of the optimizer."""
 
@@ -142,8 +145,8 @@ class StepTime(NamedTuple):
     """The optimizer's own work."""
     offload: float
     """Moving states over PCIe or to the disk, as far as it is not hidden."""
-    tokens: float
-    """Tokens of a step, over all ranks."""
+    work: float
+    """Tokens of a step, or its samples, over all ranks."""
     ranks: int
     flops: float
     """Model FLOPs of a step on one rank: without what is computed again."""
@@ -151,6 +154,8 @@ class StepTime(NamedTuple):
     """Part of the peak that computing alone is taken to reach."""
     why: tuple[str, ...] = ()
     """Formulas with inputs and sources, for ``--why``."""
+    unit: WorkUnit = "tokens"
+    """What ``work`` counts."""
 
     @property
     def seconds(self) -> float:
@@ -160,8 +165,8 @@ class StepTime(NamedTuple):
 
     @property
     def rate(self) -> float:
-        """Tokens for each second and GPU."""
-        return self.tokens / self.seconds / self.ranks
+        """Tokens or samples for each second and GPU."""
+        return self.work / self.seconds / self.ranks
 
     def scale(self, factor: float) -> StepTime:
         """This step with each part so many times as long: calibrated by measured runs."""

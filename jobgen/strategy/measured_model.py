@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
@@ -19,6 +20,55 @@ class ModelUnit(NamedTuple):
     name: str
     type: str
     params: int
+    trained: int
+
+
+class SegmentMemory(NamedTuple):
+    """What a segment of a step holds beside states and what earlier ones keep. Bytes."""
+
+    kept: float
+    """From its forward pass to its backward pass, with what it passes on."""
+    forward: float
+    """The most in its forward pass."""
+    backward: float
+    """The most in its backward pass, with what it keeps."""
+
+
+class SentActivations(NamedTuple):
+    """What a segment passes on to the next. Bytes."""
+
+    size: int
+    freed: int
+    """Of them, what no operation keeps for the backward pass; a stage of a pipeline does."""
+
+
+class SegmentParameters(NamedTuple):
+    """What a segment uses. Elements; and bytes of those that are frozen, as they are built."""
+
+    params: int
+    trained: int
+    frozen_bytes: int
+
+
+class OperationCost(NamedTuple):
+    """Operations of one kind and size in one pass. FLOPs and bytes of each."""
+
+    kind: str
+    """product, attention, or other: then the sums of all that only read and write."""
+    width: int
+    """Bytes of an operand's element."""
+    flops: float
+    read: float
+    written: float
+    times: int
+
+
+class SegmentCosts(NamedTuple):
+    """What a segment computes in one micro-batch."""
+
+    forward: tuple[OperationCost, ...]
+    backward: tuple[OperationCost, ...]
+    """With what is computed again."""
 
 
 class MemoryPoint(NamedTuple):
@@ -43,6 +93,17 @@ class StepTrace(NamedTuple):
     points: tuple[MemoryPoint, ...]
     after: float
     """What stays until the optimizer's step: the batch and the loss."""
+    segments: tuple[SegmentMemory, ...] = ()
+    """What comes before the units, each unit, and what comes after the last; one without units."""
+    costs: tuple[SegmentCosts, ...] = ()
+    """Of each segment; empty in reports of older versions."""
+    uncounted: tuple[str, ...] = ()
+    """Operations whose FLOPs are not known."""
+    sent: tuple[SentActivations, ...] = ()
+    """What each segment passes on."""
+    parameters: tuple[SegmentParameters, ...] = ()
+    broken: str = ""
+    """Why the units are no chain, of which a pipeline could be made."""
 
 
 class ShardedStep(NamedTuple):
@@ -65,6 +126,8 @@ class MeasuredModel(NamedTuple):
     buffers: int
     """Bytes."""
     units: tuple[ModelUnit, ...]
+    frozen_bytes: int
+    """Of parameters that are not trained, as they are built."""
     micro: int
     """Samples of the measured batch."""
     traces: tuple[StepTrace, ...]
@@ -78,6 +141,28 @@ class MeasuredModel(NamedTuple):
         found = (t for t in self.traces if (t.mode, t.recompute) == (mode, recompute))
         return next(found, None)
 
+    def list_parameters(self, segments: range) -> tuple[SegmentParameters, ...]:
+        """Parameters by segment; those of the whole model where it is not divided."""
+        rows = self.traces[0].parameters if self.traces else ()
+        if len(rows) > len(segments):
+            return rows[segments.start : segments.stop]
+        return (SegmentParameters(self.params, self.trained, self.frozen_bytes),)
+
+
+def split_units(count: int, stages: int) -> list[range]:
+    """The units of each stage of a pipeline: as many each, the first have one more."""
+    each, more = divmod(count, stages)
+    starts = [number * each + min(number, more) for number in range(stages + 1)]
+    return [range(*pair) for pair in itertools.pairwise(starts)]
+
+
+def get_segments(units: range, count: int, stage: int, stages: int) -> range:
+    """The segments of a stage: those of its units; the first and the last have what comes before
+    all ``count`` units, and after them."""
+    first = units.start + (stage > 0)
+    last = units.stop + (stage == stages - 1) * (1 if count else 0)
+    return range(first, last + 1)
+
 
 def choose_modes(precision: str, *, pure: bool) -> tuple[str, ...]:
     """The kinds of steps that strategies of this precision take: autocast under DDP, parameters in
@@ -89,7 +174,7 @@ def choose_modes(precision: str, *, pure: bool) -> tuple[str, ...]:
 
 def build_measured(measured: MeasuredModel) -> Model:
     """The parameters as the planner counts them: a layer for each unit. Its widths say nothing."""
-    units = measured.units or (ModelUnit("", "", 0),)
+    units = measured.units or (ModelUnit("", "", 0, 0),)
     layers = tuple(Layer((Tensor(u.name, "mlp", (u.params,)),), 1) for u in units)
     inside = sum(unit.params for unit in units)
     root = (Tensor("outside of units", "head", (max(measured.params - inside, 0),)),)
@@ -102,13 +187,15 @@ def build_measured(measured: MeasuredModel) -> Model:
 def read_measured(name: str, report: object) -> MeasuredModel:
     """The model of a report. Raises ValueError or TypeError for what is none."""
     data = _mapping(report)
+    params, trained, width = (_size(data.get(key)) for key in ("params", "trained", "width"))
     return MeasuredModel(
         name,
-        _size(data.get("params")),
-        _size(data.get("trained")),
-        _size(data.get("width")),
+        params,
+        trained,
+        width,
         _size(data.get("buffers")),
         _list(data.get("units"), _read_unit),
+        _size(data.get("frozen_bytes", (params - trained) * width)),
         max(_size(data.get("micro")), 1),
         _list(data.get("traces"), _read_trace),
         str(data.get("torch"))[:40],
@@ -119,7 +206,9 @@ def read_measured(name: str, report: object) -> MeasuredModel:
 
 def _read_unit(data: object) -> ModelUnit:
     unit = _mapping(data)
-    return ModelUnit(str(unit.get("name")), str(unit.get("type")), _size(unit.get("params")))
+    params = _size(unit.get("params"))
+    trained = _size(unit.get("trained", params))
+    return ModelUnit(str(unit.get("name")), str(unit.get("type")), params, trained)
 
 
 def _read_sharded(data: object) -> ShardedStep | None:
@@ -133,6 +222,8 @@ def _read_sharded(data: object) -> ShardedStep | None:
 
 def _read_trace(data: object) -> StepTrace:
     trace = _mapping(data)
+    costs, chain = _mapping(trace.get("costs", {})), _mapping(trace.get("chain", {}))
+    kinds = _list(costs.get("kinds", []), _read_costs)
     return StepTrace(
         str(trace.get("mode")),
         str(trace.get("recompute")),
@@ -140,7 +231,36 @@ def _read_trace(data: object) -> StepTrace:
         _size(trace.get("forward")),
         _list(trace.get("points"), _read_point),
         _size(trace.get("after")),
+        _list(trace.get("segments", []), lambda row: SegmentMemory(*_sizes(row, 3))),
+        _list(costs.get("order", []), lambda place: _pick(kinds, place)),
+        _list(costs.get("uncounted", []), lambda name: str(name)[:80]),
+        _list(chain.get("sent", []), lambda row: SentActivations(*_sizes(row, 2))),
+        _list(chain.get("parameters", []), lambda row: SegmentParameters(*_sizes(row, 3))),
+        str(chain.get("broken") or "")[:200],
     )
+
+
+def _read_costs(data: object) -> SegmentCosts:
+    forward, backward = _list(data, lambda rows: _list(rows, _read_cost))
+    return SegmentCosts(forward, backward)
+
+
+def _read_cost(data: object) -> OperationCost:
+    kind, *rest = _list(data, lambda value: value)
+    return OperationCost(str(kind), *_sizes(rest, 5))
+
+
+def _pick(kinds: tuple[T, ...], place: object) -> T:
+    if _size(place) >= len(kinds):
+        raise ValueError("no such kind")
+    return kinds[_size(place)]
+
+
+def _sizes(data: object, count: int) -> tuple[int, ...]:
+    found = _list(data, _size)
+    if len(found) != count:
+        raise ValueError(f"not {count} sizes")
+    return found
 
 
 def _read_point(data: object) -> MemoryPoint:

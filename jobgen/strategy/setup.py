@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from jobgen.named_tuple import NamedTuple
+from jobgen.strategy.estimate import WorkUnit
 from jobgen.strategy.measured_model import MeasuredModel
 from jobgen.strategy.shapes.architecture import Kind, Model, Tensor
 from jobgen.strategy.spec import Batch, Mesh, Offloaded
@@ -145,3 +146,9 @@ class Setup(NamedTuple):
     def tokens(self) -> int:
         """Tokens of one rank in one micro-batch, before tp divides them."""
         return self.batch.micro * self.seq // self.mesh.cp
+
+
+def get_work_unit(setup: Setup) -> WorkUnit:
+    """What a step is measured in: samples of a model of the user's own without ``seq_len``."""
+    by_samples = setup.measured is not None and "seq_len" in setup.assumed
+    return "samples" if by_samples else "tokens"

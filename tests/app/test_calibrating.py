@@ -55,7 +55,7 @@ def test_a_reported_peak_stands_beside_what_was_expected(world: World, ready: Pr
     assert expected["peak_nvidia_smi_bytes"] == pytest.approx(known.nvidia_smi, abs=1)
     assert before.chosen.step is not None
     assert step.planned == before.chosen.step.seconds
-    assert step.measured == before.chosen.step.tokens / 1000
+    assert step.measured == before.chosen.step.work / 1000
 
 
 def test_a_submit_takes_the_estimate_of_the_plan(ready: PreparedJob) -> None:

@@ -147,8 +147,8 @@ def refuse_what_is_not_measured(here: World, path: Path) -> None:
     """Keys that no measurement can show have a message each."""
     for key, words in {
         "lora=8": "builds its own adapters: omit lora",
-        "activation_checkpointing=selective": "selective activation checkpointing is not measured",
-        "tp=2": "is measured whole, without tp",
+        "activation_checkpointing=selective": "is measured in the model's own code: set none",
+        "tp=2": "which matrices tp divides of train.py:build_model is not known: omit tp",
     }.items():
         warning = find_warning(plan(here, path, f"train.{key}"))
         assert warning is not None, key

@@ -40,6 +40,17 @@ class Net(nn.Module):
             return x.mean()
         return x.detach() if x.shape[0] == 3 else x
 
+class Skipping(Net):
+    def forward(self, x):
+        first = self.layers[0](x)
+        return self.layers[2](self.layers[1](first) + first)
+
+class Backwards(Net):
+    def forward(self, x):
+        for layer in reversed(self.layers):
+            x = layer(x)
+        return x
+
 class Wide(nn.Module):
     def __init__(self):
         super().__init__()
@@ -50,6 +61,8 @@ class Wide(nn.Module):
         return self.last(x).mean()
 
 def build(): return Net()
+def build_skipping(): return Skipping()
+def build_backwards(): return Backwards()
 def build_wide(): return Wide()
 def build_branches(): return Net(branches=True)
 def build_nothing(): return 5
@@ -65,7 +78,7 @@ FAILURES: dict[tuple[str, str], tuple[str, str, str, int | None]] = {
     ("build", "batches"): ("function", "batch", "no function 'batches'", None),
     ("build_nothing", "batch"): ("type", "model", "returned int, not a torch.nn.Module", None),
     ("build", "batch_of_text"): ("type", "batch", "returned str without tensors", None),
-    ("build_wrongly", "batch"): ("program", "model", "NameError: name 'unknown_name'", 29),
+    ("build_wrongly", "batch"): ("program", "model", "NameError: name 'unknown_name'", 42),
     ("build_branches", "batch"): ("data", "model", "DataDependentOutputException", 12),
     ("build", "batch_of_wrong_width"): ("program", "model", "the forward pass: ", 11),
     ("build", "batch_without_gradient"): ("type", "model", "nothing that has a gradient", None),
@@ -78,7 +91,10 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     folder = tmp_path_factory.mktemp("program").resolve()
     (folder / "own.py").write_text(PROGRAM)
     pairs: list[list[Any]] = [["own.py:build_wide", "own.py:batch", ["autocast", "narrow"]]]
-    pairs += [[f"own.py:{one}" for one in pair] for pair in (*FAILURES, ("build", "batch"))]
+    others = [(f"build_{name}", "batch") for name in ("skipping", "backwards")]
+    pairs += [
+        [f"own.py:{one}" for one in pair] for pair in (*FAILURES, *others, ("build", "batch"))
+    ]
     command = [sys.executable, "-c", DRIVER, str(folder), json.dumps(pairs)]
     root = Path(__file__).parents[2]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=root)
@@ -115,6 +131,33 @@ def test_layers_of_a_list_are_units(reports: list[dict[str, Any]]) -> None:
     assert every[0][0] == 1.0
     # fewer gradients can be a peak only where more is held beside them
     assert [sum(p[1:]) for p in every] == sorted(sum(p[1:]) for p in every)
+
+
+def test_only_layers_that_run_one_after_another_are_stages(reports: list[dict[str, Any]]) -> None:
+    chains = [report["traces"][0]["chain"] for report in reports[-3:]]
+    assert [chain["broken"] for chain in chains] == [
+        "a layer takes more than the one before it returns",
+        "its layers do not run one after another, each once",
+        "",
+    ]
+    assert chains[-1]["parameters"] == [[0, 0, 0], *[[72, 72, 0]] * 3, [0, 0, 0]]
+    assert [sent for sent, _ in chains[-1]["sent"]] == [64] * 4 + [0]
+
+
+def test_what_a_layer_computes_is_counted_once_for_equal_layers(
+    reports: list[dict[str, Any]],
+) -> None:
+    plain = reports[-1]["traces"][0]["costs"]
+    assert plain["order"][2] == plain["order"][3]
+    forward = 2 * 2 * 8 * 8  # two samples through a matrix
+    # the first layer's input has no gradient
+    assert [sum_flops(plain, back) for back in (0, 1)] == [3 * forward, 5 * forward]
+
+
+def sum_flops(costs: dict[str, Any], back: int) -> int:
+    """FLOPs of a pass."""
+    rows = [row for kind in costs["order"] for row in costs["kinds"][kind][back]]
+    return sum(row[2] * row[5] for row in rows)
 
 
 def test_gradients_that_are_labelled_otherwise_are_noticed(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from jobgen.strategy.choice.levers import find_help
 from jobgen.strategy.choice.setups import Ask
 from jobgen.strategy.estimate import GIB
 from jobgen.strategy.measured_model import build_measured, choose_modes, read_measured
+from jobgen.strategy.memory.memory_states import list_stages
 from tests.strategy.choice.asked import ask
 
 NAME = "train.py:build_model"
@@ -132,3 +133,80 @@ def test_half_a_micro_batch_keeps_half() -> None:
         for one in (whole, half)
     ]
     assert kept[0] == 2 * kept[1] == 60 * GIB
+
+
+COST = [["product", 2, 10**12, 10**9, 10**9, 4], ["other", 0, 0, 10**9, 10**9, 100]]
+
+
+def add_costs(trace: dict[str, Any], uncounted: tuple[str, ...] = ()) -> dict[str, Any]:
+    """The trace with five segments: the layers, what is before them and what is after."""
+    costs = {"kinds": [[COST, COST]], "order": [0] * 5, "uncounted": list(uncounted)}
+    parameters = [[0, 0, 0], *[[BILLION, BILLION, 0]] * 3, [BILLION, BILLION, 0]]
+    chain = {"broken": "", "sent": [[GIB, 0]] * 4 + [[0, 0]], "parameters": parameters}
+    return {**trace, "costs": costs, "chain": chain, "segments": [[GIB, 2 * GIB, 2 * GIB]] * 5}
+
+
+def ask_costed(*uncounted: str, **train: Any) -> Ask:
+    """The question about the model whose costs are known."""
+    traces = [add_costs(trace, uncounted) for trace in TRACES]
+    asked = ask_measured(activation_checkpointing="full", **train)
+    return asked._replace(measured=read_measured(NAME, {**REPORT, "traces": traces}))
+
+
+def test_the_time_of_a_step_is_that_of_its_operations_in_samples() -> None:
+    option = choose_option(ask_costed(strategy="fsdp2", seq_len=None), auto=False)
+    assert option is not None
+    assert option.step is not None
+    assert option.step.unit == "samples"
+    assert option.step.work == 2 * 16
+    assert option.step.flops == 2 * 5 * 4 * 10**12
+    sized = choose_option(ask_costed(strategy="fsdp2", seq_len=100), auto=False)
+    assert sized is not None
+    assert sized.step is not None
+    assert (sized.step.unit, sized.step.work) == ("tokens", 3200)
+    assert sized.step.compute == option.step.compute
+
+
+def test_operations_without_a_formula_leave_the_time_unknown() -> None:
+    asked = ask_costed("aten::mkldnn_rnn_layer", strategy="fsdp2")
+    advice = advise(asked, auto=False)
+    assert [option.step for option in advice.options] == [None] * len(advice.options)
+    assert "no step time: the FLOPs of aten::mkldnn_rnn_layer are not known" in advice.doubts
+
+
+def test_stages_share_layers_and_send_what_they_return() -> None:
+    asked = ask_costed(strategy="3d", pp=2, gradient_accumulation=4)
+    option = choose_option(asked, auto=False)
+    assert option is not None
+    assert option.step is not None
+    first, last = list_stages(option.setup)
+    assert (first.layers, first.params, last.layers, last.params) == (2, 2e9, 1, 2e9)
+    sent = [v.bytes for v in option.step.volumes if v.what == "send of activations"]
+    assert sent == [4 * GIB] * 2
+    doubts = advise(asked, auto=False).doubts
+    assert "stages of 2, 1 layers, with torch's 1F1B schedule" in doubts
+
+
+def test_frozen_parameters_are_gathered_and_neither_reduced_nor_updated() -> None:
+    units = [{**unit, "trained": BILLION // 100} for unit in REPORT["units"]]
+    trained = 3 * (BILLION // 100)
+    report = {**REPORT, "units": units, "trained": trained, "frozen_bytes": 2 * 4 * BILLION}
+    whole = ask_costed(strategy="fsdp2")
+    assert whole.measured is not None
+    traces = [add_costs(trace) for trace in TRACES]
+    frozen = whole._replace(measured=read_measured(NAME, {**report, "traces": traces}))
+    before, after = (choose_option(one, auto=False) for one in (whole, frozen))
+    assert before is not None
+    assert before.step is not None
+    assert after is not None
+    assert after.step is not None
+    sizes = {part.name: part.bytes for part in after.memory.components}
+    assert sizes["grads"] == trained * 4 / 16
+    assert sizes["params"] == pytest.approx((4 * trained + 2 * 4 * BILLION) / 16)
+    steps = before.step, after.step
+    sent = [{v.what: v.bytes for v in step.volumes if v.link == "network"} for step in steps]
+    part = trained / 4 / BILLION
+    what = "reduce-scatter of gradients"
+    assert sent[1][what] == pytest.approx(sent[0][what] * part)
+    assert sent[1]["all-gather of parameters"] == sent[0]["all-gather of parameters"]
+    assert after.step.update == pytest.approx(before.step.update * part)

@@ -9,7 +9,7 @@ from jobgen.cli.page.paints import PAINTS, get_fill, get_paint
 from jobgen.cli.page.shapes import Box, Frame, Label, Legend, Picture, Stroke, choose_ticks, fit
 from jobgen.cli.screens.memory import can_run, to_gib
 from jobgen.cli.screens.stack import LETTERS, MEANT, choose_letters
-from jobgen.cli.screens.step_speed import format_time
+from jobgen.cli.screens.step_speed import format_rate, format_time
 from jobgen.named_tuple import NamedTuple
 from jobgen.strategy.choice.offer import Advice, StrategyOption
 from jobgen.strategy.estimate import GIB, StepTime, Verdict
@@ -101,7 +101,7 @@ def list_step_bars(advice: Advice) -> list[Bar]:
             for name, letter, amount in divide_step(step)
             if amount > 0
         )
-        text = f"{format_time(step.seconds)}, {step.rate:,.0f} tokens/s/GPU"
+        text = f"{format_time(step.seconds)}, {format_rate(step)}"
         rows.append(Bar(option.title, text, parts, option.chosen))
     return rows
 

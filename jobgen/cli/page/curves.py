@@ -54,8 +54,8 @@ def draw_measurements(
     return Picture(name, title, description, _TALL + 30, shapes)
 
 
-def draw_tokens(scale: Sequence[Scale]) -> Picture | None:
-    """Tokens for each second over nodes, beside the straight line of the ideal."""
+def draw_rates(scale: Sequence[Scale], unit: str) -> Picture | None:
+    """Tokens or samples for each second over nodes, beside the straight line of the ideal."""
     known = [one for one in scale if one.rate > 0 and can_run(one.option)]
     if not known:
         return None
@@ -70,7 +70,7 @@ def draw_tokens(scale: Sequence[Scale]) -> Picture | None:
         *_curve(places),
         *_name_nodes(scale, frame, widest, most),
     ]
-    title = "Tokens per second by number of nodes"
+    title = f"{unit.capitalize()} per second by number of nodes"
     points = (
         f"{one.nodes} nodes: {one.rate:,.0f}, {format_percent(one.efficiency)}" for one in known
     )

@@ -11,7 +11,7 @@ from jobgen.cli.screens import offers as side_by_side
 from jobgen.cli.screens.memory import WORDS, can_run, to_gib
 from jobgen.cli.screens.remedies import format_slower
 from jobgen.cli.screens.scaling import compute_ideal
-from jobgen.cli.screens.step_speed import compute_mfu, format_time
+from jobgen.cli.screens.step_speed import compute_mfu, format_number, format_time
 from jobgen.strategy.choice.offer import Advice, Offer, StrategyOption
 
 
@@ -71,25 +71,26 @@ def list_steps(advice: Advice) -> PageTable:
         sent = {"node": 0.0, "network": 0.0}
         for volume in step.volumes:
             sent[volume.link] += volume.bytes
-        cells = [_title(option), format_time(step.seconds), f"{step.rate:,.0f}"]
+        cells = [_title(option), format_time(step.seconds), format_number(step.rate)]
         times = [format_time(amount) if amount else "-" for _, _, amount in parts]
         volumes = [format_size(amount) if amount else "-" for amount in sent.values()]
         rows.append([*cells, format_percent(compute_mfu(step, advice.machine)), *times, *volumes])
     sends = ["sent in the node", "sent over the network"]
-    top = ["strategy", "step", "tokens/s/GPU", "MFU", *heads, *sends]
+    top = ["strategy", "step", f"{advice.unit}/s/GPU", "MFU", *heads, *sends]
     return PageTable("A step of the optimizer", top, rows, chosen=_choose(options))
 
 
 def list_scaling(advice: Advice) -> PageTable:
     """The points of the curve."""
-    heads = ["nodes", "GPUs", "GiB per GPU", "fits", "tokens/s", "ideal", "efficiency", "strategy"]
+    heads = ["nodes", "GPUs", "GiB per GPU", "fits", f"{advice.unit}/s"]
+    heads += ["ideal", "efficiency", "strategy"]
     rows = []
     for one in advice.scale:
         option, rates = one.option, ["-"] * 3
         if one.rate > 0 and can_run(option):
             rates = [
-                f"{one.rate:,.0f}",
-                f"{compute_ideal(one, advice.scale):.0f}",
+                format_number(one.rate),
+                format_number(compute_ideal(one, advice.scale)),
                 format_percent(one.efficiency),
             ]
         memory = (to_gib(option.memory.nvidia_smi), WORDS[option.verdict])
@@ -109,14 +110,14 @@ def list_levers(advice: Advice) -> Sequence[Item]:
     return (PageTable("The cheapest first", heads, rows),) if rows else ()
 
 
-def compare_offers(offers: Sequence[Offer], tokens: float) -> Sequence[Item]:
+def compare_offers(offers: Sequence[Offer], work: float) -> Sequence[Item]:
     """Clusters side by side, and where one becomes cheaper than another."""
     if not offers:
         return ()
     columns = [side_by_side.draw_column(offer) for offer in offers]
-    rows = [*zip(side_by_side.HEADS, *columns, strict=True)]
+    rows = [*zip(side_by_side.list_heads(offers), *columns, strict=True)]
     heads = ["", *(offer.cluster for offer in offers)]
-    table = PageTable(f"For {side_by_side.format_amount(tokens)} tokens", heads, rows)
+    table = PageTable(f"For {side_by_side.format_work(offers, work)}", heads, rows)
     return (table, *map(Paragraph, side_by_side.list_evens(offers)))
 
 
@@ -130,7 +131,7 @@ def list_assumptions(advice: Advice) -> Sequence[Item]:
     degrees = ", ".join(f"{k} {v}" for k, v in mesh._asdict().items() if v > 1) or "one rank"
     rows = {
         "model": f"{setup.model.sizes.name}, {setup.model.count:,} parameters",
-        "sequence": f"{setup.seq} tokens",
+        **({"sequence": f"{setup.seq} tokens"} if advice.unit == "tokens" else {}),
         "batch": f"{batch.micro} x {batch.accumulation} x {batch.ranks} = {batch.total} samples",
         "ranks": f"{mesh.world}: {degrees}",
         "precision and optimizer": f"{recipe.name}, {recipe.total:g} bytes for each parameter",

@@ -74,10 +74,10 @@ def _show_steps(advice: Advice) -> Sequence[Item]:
 
 def _show_scaling(advice: Advice) -> Sequence[Item]:
     table = page_tables.list_scaling(advice)
-    picture = curves.draw_tokens(advice.scale)
+    picture = curves.draw_rates(advice.scale, advice.unit)
     if picture is None:
         return (table,) if advice.scale else ()
-    note = "Tokens per second of all GPUs; the dashed line is the ideal."
+    note = f"{advice.unit.capitalize()} per second of all GPUs; the dashed line is the ideal."
     return (picture, Paragraph(note), table)
 
 

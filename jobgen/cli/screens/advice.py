@@ -92,9 +92,9 @@ def data(advice: Advice) -> dict[str, Any]:
         "scaling": [
             {
                 "nodes": one.nodes,
-                "tokens_per_second": one.rate,
+                f"{advice.unit}_per_second": one.rate,
                 "efficiency_pct": round(one.efficiency * 100, 2),
-                "ideal_tokens_per_second": scaling.compute_ideal(one, advice.scale),
+                f"ideal_{advice.unit}_per_second": scaling.compute_ideal(one, advice.scale),
                 **dump_option(one.option, advice),
             }
             for one in advice.scale
@@ -200,8 +200,8 @@ def _step_data(step: StepTime | None, machine: ClusterHardware) -> dict[str, Any
     return {
         "step_seconds": step.seconds,
         **spent,
-        "tokens": step.tokens,
-        "tokens_per_second_per_gpu": step.rate,
+        step.unit: step.work,
+        f"{step.unit}_per_second_per_gpu": step.rate,
         "mfu_pct": round(compute_mfu(step, machine) * 100, 2),
         "communication": [
             {

@@ -8,10 +8,12 @@ from typing import Any
 from jobgen.cli.layout import clip, fold, measure, pad, write_hours
 from jobgen.cli.output import Ink, defuse
 from jobgen.cli.screens.memory import STYLES, WORDS, can_run, fold_foreign, to_gib
-from jobgen.cli.screens.step_speed import format_time
+from jobgen.cli.screens.step_speed import format_number, format_time
 from jobgen.model.units import Walltime
 from jobgen.strategy.choice.offer import Offer
 from jobgen.strategy.choice.price_comparison import Even, list_break_evens
+from jobgen.strategy.estimate import WorkUnit
+from jobgen.strategy.setup import get_work_unit
 
 HEADS = (
     "strategy",
@@ -19,7 +21,7 @@ HEADS = (
     "GPU memory",
     "fits",
     "step",
-    "tokens/s/GPU",
+    "rate",
     "time",
     "GPU-hours",
     "cost",
@@ -29,14 +31,28 @@ _FITS = HEADS.index("fits")
 _WIDEST = 26
 
 
-def screen(offers: Sequence[Offer], tokens: float, ink: Ink) -> str:
+def list_heads(offers: Sequence[Offer]) -> list[str]:
+    """What is compared, with the unit of the rate."""
+    return [f"{_get_unit(offers)}/s/GPU" if head == "rate" else head for head in HEADS]
+
+
+def format_work(offers: Sequence[Offer], work: float) -> str:
+    """``1.2 billion tokens``, or samples."""
+    return f"{format_amount(work)} {_get_unit(offers)}"
+
+
+def _get_unit(offers: Sequence[Offer]) -> WorkUnit:
+    return get_work_unit(offers[0].option.setup)
+
+
+def screen(offers: Sequence[Offer], work: float, ink: Ink) -> str:
     """A column for each cluster, in as many blocks as the width needs; then where they are even."""
     if not offers:
         return ""
     leader = clip(defuse(offers[0].cluster), _WIDEST)
-    title = f"Same work: {format_amount(tokens)} tokens, as {leader} does in the job's time"
+    title = f"Same work: {format_work(offers, work)}, as {leader} does in the job's time"
     lines = [ink("strong", line) for line in fold(title, ink.width, "  ").split("\n")]
-    left = 2 + max(map(measure, HEADS))
+    left = 2 + max(map(measure, list_heads(offers)))
     cells = [[clip(defuse(o.cluster), _WIDEST), *draw_column(o)] for o in offers]
     widths = [min(max(map(measure, c)), _WIDEST) for c in cells]
     for first, last in _blocks(widths, ink.width - left):
@@ -56,7 +72,13 @@ def draw_column(offer: Offer) -> list[str]:
     if not step:
         return cells + ["-"] * 5
     hours = (_format_duration(3600 * offer.gpu_hours / gpus), write_hours(offer.gpu_hours))
-    return [*cells, format_time(step.seconds), f"{step.rate:,.0f}", *hours, format_money(offer)]
+    return [
+        *cells,
+        format_time(step.seconds),
+        format_number(step.rate),
+        *hours,
+        format_money(offer),
+    ]
 
 
 def _format_duration(seconds: float) -> str:
@@ -118,10 +140,11 @@ def _blocks(widths: Sequence[int], room: int) -> list[tuple[int, int]]:
 def _block(
     offers: Sequence[Offer], cells: Sequence[Sequence[str]], widths: Sequence[int], ink: Ink
 ) -> list[str]:
-    left = max(map(measure, HEADS))
+    heads = list_heads(offers)
+    left = max(map(measure, heads))
     room = max(ink.width - 4 - left, 8)
     lines: list[str] = []
-    for i, head in enumerate(("", *HEADS)):
+    for i, head in enumerate(("", *heads)):
         words = [pad(clip(c[i], min(w, room)), w) for c, w in zip(cells, widths, strict=True)]
         words[-1] = words[-1].rstrip()
         if i == 0:
@@ -132,11 +155,11 @@ def _block(
     return lines
 
 
-def data(offers: Sequence[Offer], tokens: float) -> dict[str, Any]:
+def data(offers: Sequence[Offer], work: float) -> dict[str, Any]:
     """The comparison as plain data."""
     evens = list_break_evens(offers)
     columns = [_offer(offer, even) for offer, even in zip(offers, evens, strict=True)]
-    return {"tokens": tokens, "clusters": columns}
+    return {_get_unit(offers) if offers else "tokens": work, "clusters": columns}
 
 
 def _offer(offer: Offer, even: Even | None) -> dict[str, Any]:
@@ -149,7 +172,7 @@ def _offer(offer: Offer, even: Even | None) -> dict[str, Any]:
         "gpus": option.setup.mesh.world,
         "nvidia_smi_bytes": option.memory.nvidia_smi,
         "step_seconds": step and step.seconds,
-        "tokens_per_second_per_gpu": step and step.rate,
+        f"{get_work_unit(option.setup)}_per_second_per_gpu": step and step.rate,
         "gpu_hours": offer.gpu_hours,
         "amount": offer.amount,
         "currency": offer.currency or None,

@@ -7,10 +7,11 @@ from collections.abc import Iterator, Sequence
 from jobgen.cli.layout import format_percent, measure, pad
 from jobgen.cli.output import Ink, defuse
 from jobgen.cli.screens.memory import STYLES, WORDS, can_run, fold_foreign, to_gib
+from jobgen.cli.screens.step_speed import format_number
 from jobgen.strategy.choice.offer import Advice, Scale
 from jobgen.wording import count
 
-_HEADS = ("NODES", "GPUS", "GPU MEM", "FITS", "TOKENS/S", "EFF.")
+_HEADS = ("NODES", "GPUS", "GPU MEM", "FITS")
 
 
 def screen(advice: Advice, nodes: Sequence[int], ink: Ink) -> str:
@@ -20,7 +21,7 @@ def screen(advice: Advice, nodes: Sequence[int], ink: Ink) -> str:
     if not scale and not nodes:
         return ""
     notes = [f"  {fold_foreign(note, ink.width - 4, '    ')}\n" for note in _notes(advice, nodes)]
-    table = _draw_table(scale, ink) if scale else ink("strong", "How it scales") + "\n"
+    table = _draw_table(scale, advice.unit, ink) if scale else ink("strong", "How it scales") + "\n"
     return table + "".join(notes)
 
 
@@ -34,8 +35,8 @@ def _notes(advice: Advice, nodes: Sequence[int]) -> Iterator[str]:
         yield f"{_join(more)}: more than the {count(limit, 'node')} of the cluster"
     if any(one.efficiency > 1.005 and can_run(one.option) for one in scale):
         yield (
-            "EFF.: tokens/s per node against the first row that fits; above 100 % because each "
-            "GPU of a larger job updates a smaller shard"
+            f"EFF.: {advice.unit}/s per node against the first row that fits; above 100 % because "
+            "each GPU of a larger job updates a smaller shard"
         )
 
 
@@ -43,10 +44,11 @@ def _join(nodes: Sequence[int]) -> str:
     return ", ".join(map(str, nodes))
 
 
-def _draw_table(scale: Sequence[Scale], ink: Ink) -> str:
+def _draw_table(scale: Sequence[Scale], unit: str, ink: Ink) -> str:
     """The rows with their curve, and their strategies where they differ."""
-    rows = [_HEADS, *map(_scale, scale)]
-    if sum(_widths(rows)) + 2 * len(_HEADS) > ink.width:
+    heads = (*_HEADS, f"{unit.upper()}/S", "EFF.")
+    rows = [heads, *map(_scale, scale)]
+    if sum(_widths(rows)) + 2 * len(heads) > ink.width:
         rows = [(row[0], *row[2:]) for row in rows]
     widths = _widths(rows)
     most = max(compute_ideal(one, scale) for one in scale)
@@ -75,13 +77,13 @@ def _widths(rows: Sequence[Sequence[str]]) -> list[int]:
 def _scale(one: Scale) -> tuple[str, ...]:
     option, rates = one.option, ("-", "-")
     if one.rate > 0 and can_run(option):
-        rates = (f"{one.rate:,.0f}", format_percent(one.efficiency))
+        rates = (format_number(one.rate), format_percent(one.efficiency))
     memory = (f"{to_gib(option.memory.needed)} GiB", WORDS[option.verdict])
     return (str(one.nodes), str(option.setup.mesh.world), *memory, *rates)
 
 
 def compute_ideal(one: Scale, scale: Sequence[Scale]) -> float:
-    """Tokens for each second if every node gave what each of the fewest nodes gives."""
+    """Tokens or samples for each second if every node gave what each of the fewest nodes gives."""
     known = [s for s in scale if s.rate > 0 and s.nodes > 0 and can_run(s.option)]
     first = min(known, key=lambda s: s.nodes, default=None)
     return first.rate / first.nodes * one.nodes if first else 0.0

@@ -7,14 +7,24 @@ from jobgen.strategy.estimate import ClusterHardware, StepTime
 
 
 def format_speed(step: StepTime, machine: ClusterHardware) -> str:
-    """A step in seconds and what takes them, tokens for each GPU, and model FLOPs utilization."""
+    """A step in seconds and what takes them, the work of each GPU, and model FLOPs utilization."""
     spent = [
         f"{name} {format_time(amount)}" for name, amount in divide_step(step).items() if amount > 0
     ]
     if step.seconds <= 0:
         return "step: unknown"
-    told = f"step {format_time(step.seconds)} ({', '.join(spent)}); {step.rate:,.0f} tokens/s/GPU"
+    told = f"step {format_time(step.seconds)} ({', '.join(spent)}); {format_rate(step)}"
     return f"{told}, MFU {format_percent(compute_mfu(step, machine))}" if machine.peak > 0 else told
+
+
+def format_rate(step: StepTime) -> str:
+    """``3,293 tokens/s/GPU``, or samples."""
+    return f"{format_number(step.rate)} {step.unit}/s/GPU"
+
+
+def format_number(rate: float) -> str:
+    """Whole from ten on, else with two digits."""
+    return f"{rate:,.0f}" if rate >= 10 or rate == 0 else f"{rate:.2g}"
 
 
 def compute_mfu(step: StepTime, machine: ClusterHardware) -> float:

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from jobgen.cli.layout import clip, format_percent, measure, pad
 from jobgen.cli.output import Ink, defuse
 from jobgen.cli.screens.memory import STYLES, WORDS, can_run, fold_foreign, to_gib
-from jobgen.cli.screens.step_speed import compute_exposed, format_time
+from jobgen.cli.screens.step_speed import compute_exposed, format_number, format_time
 from jobgen.strategy.choice.offer import Advice, StrategyOption
 
-_HEADS = ("STRATEGY", "GPU MEM", "FITS", "EST. STEP", "TOK/S/GPU", "EXPOSED")
+_HEADS = ("STRATEGY", "GPU MEM", "FITS", "EST. STEP", "RATE", "EXPOSED")
+_RATES = {"tokens": "TOK/S/GPU", "samples": "SAMPLES/S/GPU"}
 _DROPPED = (5, 4, 3)
 """Columns that go where there is no room, the first one first."""
 _NAME, _NOTE = 16, 24
@@ -21,13 +22,14 @@ def screen(advice: Advice, ink: Ink) -> str:
     """A row for each option, its note beside or below; the chosen one is marked by ``>``."""
     if not advice.options:
         return ""
-    rows = [_HEADS, *map(_cells, advice.options)]
+    heads = [_RATES[advice.unit] if head == "RATE" else head for head in _HEADS]
+    rows: list[Sequence[str]] = [heads, *map(_cells, advice.options)]
     kept = _kept(rows, ink.width)
     widths = [max(measure(row[i]) for row in rows) for i in kept]
     widths[0] = min(widths[0], ink.width - 2 - sum(w + 2 for w in widths[1:]))
-    lines = [ink("faint", ("  " + _joined([_HEADS[i] for i in kept], widths, "  ")).rstrip())]
+    lines = [ink("faint", ("  " + _joined([heads[i] for i in kept], widths, "  ")).rstrip())]
     if _room(widths, ink) >= _NOTE:
-        lines[0] = ink("faint", "  " + _joined([*(_HEADS[i] for i in kept), "NOTE"], widths, "  "))
+        lines[0] = ink("faint", "  " + _joined([*(heads[i] for i in kept), "NOTE"], widths, "  "))
     for option, row in zip(advice.options, rows[1:], strict=True):
         lines.append(_row(option, [row[i] for i in kept], widths, ink))
     if advice.why and advice.chosen and can_run(advice.chosen):
@@ -42,7 +44,7 @@ def _cells(option: StrategyOption) -> tuple[str, ...]:
     if step is not None and step.seconds > 0:
         speed = (
             format_time(step.seconds),
-            f"{step.rate:,.0f}",
+            format_number(step.rate),
             format_percent(compute_exposed(step)),
         )
     memory = f"{to_gib(option.memory.needed)} GiB"

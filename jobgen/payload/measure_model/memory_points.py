@@ -7,8 +7,9 @@ from typing import Any
 MOST_POINTS = 64
 
 
-def make_tracker() -> Any:
-    """MemTracker that notes, whenever gradients have grown, the most that lies beside states."""
+def make_tracker(segments: int) -> Any:
+    """MemTracker that notes, whenever gradients have grown, the most that lies beside states; and
+    what each segment holds."""
     from torch.distributed._tools import mem_tracker
 
     base: Any = mem_tracker.MemTracker
@@ -18,6 +19,7 @@ def make_tracker() -> Any:
             super().__init__()
             self.forward, self.highest = True, 0
             self.backward = BackwardPoints()
+            self.segments = SegmentPeaks(segments)
 
         def read(self) -> dict[str, int]:
             return sum_kinds(self._curr_mem_snap)
@@ -31,6 +33,7 @@ def make_tracker() -> Any:
 
         def _update_peak_stats(self, _: Any) -> None:
             now = self.read()
+            self.segments.add(now["rest"], forward=self.forward)
             if self.forward:
                 self.highest = max(self.highest, now["rest"])
             else:
@@ -84,6 +87,34 @@ class BackwardPoints:
             if grads not in points or sum(points[grads]) < rest:
                 points[grads] = min(kept, rest), max(rest - kept, 0)
         return points
+
+
+class SegmentPeaks:
+    """What each segment of a step holds beside states. Bytes."""
+
+    def __init__(self, count: int) -> None:
+        self._segment = 0
+        self._before: list[int | None] = [None] * count
+        self._forward, self._backward = [0] * count, [0] * count
+
+    def begin(self, segment: int, rest: int) -> None:
+        """A segment computes; so much is held already."""
+        self._segment = segment
+        if self._before[segment] is None:
+            self._before[segment] = rest
+
+    def add(self, rest: int, *, forward: bool) -> None:
+        """After an operation."""
+        most = self._forward if forward else self._backward
+        most[self._segment] = max(most[self._segment], rest)
+
+    def list_rows(self, end: int) -> list[list[int]]:
+        """Of each segment: what is kept until its backward pass, the most in its forward and in its
+        backward pass, beside what earlier ones keep. ``end`` is held when the loss is known."""
+        before = [end if each is None else each for each in self._before]
+        after = [*before[1:], end]
+        most = zip(before, after, self._forward, self._backward, strict=True)
+        return [[max(rest - b, 0) for rest in (a, ahead, back)] for b, a, ahead, back in most]
 
 
 class _NoHook:

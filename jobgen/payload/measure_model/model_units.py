@@ -12,9 +12,9 @@ def list_tensors(torch: Any, value: Any) -> list[Any]:
 
 
 def find_width(model: Any) -> int:
-    """Bytes of an element of most parameters."""
+    """Bytes of an element of most parameters that are trained."""
     sizes: dict[int, int] = {}
-    for each in model.parameters():
+    for each in (each for each in model.parameters() if each.requires_grad):
         sizes[each.element_size()] = sizes.get(each.element_size(), 0) + each.numel()
     return max(sizes, key=lambda width: sizes[width]) if sizes else 4
 

@@ -7,6 +7,8 @@ from typing import Any
 
 from .memory_points import make_tracker, select_points, spare_frozen
 from .model_units import find_units, find_width, hold, list_tensors, total
+from .operation_costs import list_segments, make_counter
+from .unit_chain import UnitChain
 from .user_program import Failed, blame, choose_words
 
 MISLABELLED = 0.02
@@ -85,13 +87,15 @@ class TrainingStep:
         for name, unit in self.units:
             own = [p for p in unit.parameters() if id(p) not in inside]
             inside |= {id(p) for p in own}
-            units.append({"name": name, "type": type(unit).__name__, "params": total(own)})
+            size = {"params": total(own), "trained": total(p for p in own if p.requires_grad)}
+            units.append({"name": name, "type": type(unit).__name__, **size})
         every = list(self.model.parameters())
         first = self.tensors[0]
         return {
             "params": total(every),
             "trained": total(p for p in every if p.requires_grad),
             "width": self.width,
+            "frozen_bytes": hold(p for p in every if not p.requires_grad),
             "buffers": hold(self.model.buffers()),
             "units": units,
             "micro": first.shape[0] if first.dim() else 1,
@@ -113,13 +117,17 @@ class TrainingStep:
         if recompute == "full":
             for _, unit in self.units:
                 checkpoint_unit(unit)
-        tracker = make_tracker()
+        chain = UnitChain(self.torch, self.model, self.units)
+        tracker, counter = make_tracker(chain.count), make_counter(chain)
+        chain.watch(lambda segment: tracker.segments.begin(segment, tracker.read()["rest"]))
         spare_frozen(tracker, self.model)
         tracker.track_external(self.model, *self.tensors)
-        with tracker:
+        with tracker, counter:
+            chain.begin(0)
             loss = self.step()
             kept = tracker.read()
-            tracker.forward = False
+            chain.end_forward()
+            tracker.forward, counter.backward = False, True
             with blame(self.request, "the backward pass"):
                 loss.backward()
             after = tracker.read()
@@ -133,6 +141,13 @@ class TrainingStep:
             "forward": tracker.highest,
             "points": [[g / max(grads, 1), *rest] for g, rest in points],
             "after": after["rest"],
+            "segments": tracker.segments.list_rows(kept["rest"]),
+            "costs": list_segments(counter, chain.count),
+            "chain": {
+                "broken": chain.broken,
+                "sent": chain.sent,
+                "parameters": chain.count_parameters(),
+            },
         }
 
     def trace_sharded(self, mesh: Any) -> dict[str, Any]:

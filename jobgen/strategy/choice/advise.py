@@ -10,6 +10,7 @@ from jobgen.strategy.choice.ladder import Rung, list_rungs
 from jobgen.strategy.choice.offer import Advice, StrategyOption
 from jobgen.strategy.choice.setups import Ask, assume_length, build_setup
 from jobgen.strategy.estimate import GIB, Component, GpuMemory, Verdict
+from jobgen.strategy.measured_model import split_units
 from jobgen.strategy.memory import estimate
 from jobgen.strategy.spec import TRAITS
 from jobgen.wording import count
@@ -54,9 +55,11 @@ def is_over_host(memory: GpuMemory, ask: Ask) -> bool:
 
 def estimate_step(asked: Setup, ask: Ask) -> StepTime | None:
     """The time of a step; None where only the memory is known."""
-    if ask.measured is not None:
-        return None  # of the user's own model only the memory is measured
+    from jobgen.strategy.speed.measured_compute import find_timed_trace
     from jobgen.strategy.speed.step_time import compute_step
+
+    if asked.measured is not None and find_timed_trace(asked) is None:
+        return None
 
     return compute_step(asked, ask.machine).scale(ask.slower)
 
@@ -231,5 +234,13 @@ def _list_measured_doubts(measured: MeasuredModel, ask: Ask) -> Iterator[str]:
         yield f"not measured in 16 bits, autocast's activations assumed: {measured.unmeasured}"
     if ask.train.micro_batch not in (None, measured.micro):
         yield f"activations scaled from {samples} to micro_batch {ask.train.micro_batch}"
+    if ask.train.pp > 1:
+        stages = [str(len(units)) for units in split_units(len(measured.units), ask.train.pp)]
+        yield f"stages of {', '.join(stages)} layers, with torch's 1F1B schedule"
+    trace = measured.traces[0] if measured.traces else None
+    if trace and trace.uncounted:
+        yield f"no step time: the FLOPs of {', '.join(trace.uncounted)} are not known"
+    elif trace and not trace.costs:
+        yield f"no step time: measure {measured.name} again"
     if "optimizer" not in ask.written:
         yield f"optimizer is not set; assuming {ask.train.optimizer}"

@@ -12,6 +12,7 @@ from jobgen.named_tuple import NamedTuple
 from jobgen.strategy.choice.advise import (
     choose_first,
     estimate_option,
+    estimate_step,
     has_fit,
     is_over_host,
     judge_memory,
@@ -21,7 +22,6 @@ from jobgen.strategy.choice.offer import Lever, StrategyOption
 from jobgen.strategy.choice.setups import Ask
 from jobgen.strategy.memory import estimate
 from jobgen.strategy.setup import Setup
-from jobgen.strategy.speed.step_time import compute_step
 
 if TYPE_CHECKING:
     from jobgen.model.train import Train
@@ -91,10 +91,9 @@ def _combine(start: StrategyOption, ask: Ask, fewest: int, *, auto: bool) -> Ite
 
 
 def _time_sample(setup: Setup, ask: Ask) -> float:
-    """Seconds of a sample; of the user's own model, whose time is not known, always 1."""
-    if setup.measured is not None:
-        return 1.0
-    return compute_step(setup, ask.machine).seconds / setup.batch.total
+    """Seconds of a sample; always 1 where the time is not known."""
+    step = estimate_step(setup, ask)
+    return 1.0 if step is None else step.seconds / setup.batch.total
 
 
 def _compare_trains(old: Train, new: Train) -> Iterator[str]:

@@ -6,8 +6,8 @@ Bytes, seconds, tokens for each second; a part is 1.0 for all of it.
 from __future__ import annotations
 
 from jobgen.named_tuple import NamedTuple
-from jobgen.strategy.estimate import ClusterHardware, GpuMemory, StepTime, Verdict
-from jobgen.strategy.setup import Setup
+from jobgen.strategy.estimate import ClusterHardware, GpuMemory, StepTime, Verdict, WorkUnit
+from jobgen.strategy.setup import Setup, get_work_unit
 
 
 class StrategyOption(NamedTuple):
@@ -64,7 +64,7 @@ class Scale(NamedTuple):
     nodes: int
     option: StrategyOption
     rate: float
-    """Tokens for each second, of all ranks together; 0 where it is not known."""
+    """Tokens or samples for each second, of all ranks together; 0 where it is not known."""
     efficiency: float
     """Of the rate that the smallest number of nodes that fits would give, multiplied."""
 
@@ -106,6 +106,12 @@ class Advice(NamedTuple):
     """How the choice was made, a sentence for each rung of the ladder."""
     factor: float = 1.0
     """What estimates of memory are multiplied by, as measured runs calibrate them."""
+
+    @property
+    def unit(self) -> WorkUnit:
+        """What a step's work is counted in."""
+        option = self.first_option
+        return get_work_unit(option.setup) if option else "tokens"
 
     @property
     def first_option(self) -> StrategyOption | None:

@@ -132,7 +132,10 @@ def _copies_grads(strategy: Strategy) -> bool:
 
 
 def assume_length(ask: Ask) -> int:
-    """Tokens of a sequence where the job does not write ``seq_len``."""
+    """Tokens of a sequence where the job does not write ``seq_len``; 1 of the user's own model,
+    whose samples need not be sequences."""
+    if ask.measured is not None:
+        return 1
     return min(SEQ, ask.model.sizes.most or SEQ)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from jobgen.strategy.estimate import INTERVAL, Component, GpuMemory, Moment
 from jobgen.strategy.memory.activations import Kept, compute_kept
 from jobgen.strategy.memory.gpu_parts import Parts
-from jobgen.strategy.memory.measured_moments import list_measured_moments
+from jobgen.strategy.memory.measured_moments import list_measured_moments, list_staged_moments
 from jobgen.strategy.memory.memory_states import (
     GpuStates,
     PipelineStage,
@@ -26,12 +26,12 @@ from jobgen.strategy.memory.transient import compute_transient
 from jobgen.strategy.setup import Setup
 from jobgen.strategy.spec import TRAITS
 
-__all__ = ["count_in_flight", "estimate", "find_peak"]
+__all__ = ["count_in_flight", "estimate", "find_peak", "list_moments"]
 
 
 def estimate(setup: Setup) -> GpuMemory:
     """The memory of the GPU that holds most, at its peak. Bytes."""
-    moments = _list_moments(setup)
+    moments = list_moments(setup)
     stage, peak = _find_largest(setup, moments)
     beyond = {"cache": _cache(setup, peak), "context": compute_context(setup)}
     sizes = {**dict(zip(Parts._fields[1:-1], peak[1:-1], strict=True)), **beyond}
@@ -55,12 +55,8 @@ def estimate(setup: Setup) -> GpuMemory:
         compute_checkpoint(setup),
         tuple(_doubts(setup)),
         max(parts.allocated for _, parts in moments),
-        _number_rank(setup, stage) if setup.mesh.pp > 1 else None,
+        stage.number if setup.mesh.pp > 1 else None,
     )
-
-
-def _number_rank(setup: Setup, stage: PipelineStage) -> int:
-    return 0 if stage.first else setup.mesh.pp - 1
 
 
 _LABELS = {
@@ -84,7 +80,7 @@ def _name_part(name: str, moment: Moment, setup: Setup) -> str:
 
 def find_peak(setup: Setup) -> tuple[PipelineStage, Parts]:
     """The stage of the pipeline whose GPUs reserve most, and what they hold then."""
-    return _find_largest(setup, _list_moments(setup))
+    return _find_largest(setup, list_moments(setup))
 
 
 def _find_largest(
@@ -93,7 +89,8 @@ def _find_largest(
     return max(moments, key=lambda each: each[1].total + _cache(setup, each[1]))
 
 
-def _list_moments(setup: Setup) -> list[tuple[PipelineStage, Parts]]:
+def list_moments(setup: Setup) -> list[tuple[PipelineStage, Parts]]:
+    """What the GPUs of each stage hold at each moment that can be the peak."""
     return [(stage, parts) for stage in list_stages(setup) for parts in _moments(setup, stage)]
 
 
@@ -118,6 +115,8 @@ def _moments(setup: Setup, stage: PipelineStage) -> tuple[Parts, ...]:
         before, idle = _grads_before(setup, stage, states)
         pools = extra.buckets if _has_pools(setup) else 0.0
         held = states._replace(grads=before)
+        if setup.mesh.pp > 1:
+            return tuple(list_staged_moments(setup, stage, states, extra))
         return tuple(list_measured_moments(setup, states, held, extra, (idle, pools)))
     micro = compute_kept(setup)
     flight = count_in_flight(setup, stage)

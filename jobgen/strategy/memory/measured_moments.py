@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from jobgen.strategy.measured_model import StepTrace
+from jobgen.strategy.estimate import Moment
+from jobgen.strategy.measured_model import SentActivations, StepTrace, get_segments, split_units
 from jobgen.strategy.memory.gpu_parts import Parts
 from jobgen.strategy.memory.layer import FP32, has_autocast
-from jobgen.strategy.memory.memory_states import GpuStates
+from jobgen.strategy.memory.memory_states import GpuStates, PipelineStage
 from jobgen.strategy.memory.transient import Transient
 from jobgen.strategy.setup import Setup
 
@@ -82,3 +83,40 @@ def list_measured_moments(
         extra.step,
         extra.pool + pools,
     )
+
+
+def list_staged_moments(
+    setup: Setup, stage: PipelineStage, states: GpuStates, extra: Transient
+) -> Iterator[Parts]:
+    """The moments of one stage of a pipeline: micro-batches whose backward pass is still to come,
+    and the busiest moment of one, after gradients of earlier ones. Raises ValueError where stages
+    were not measured.
+
+    torch's stages have a buffer for what they receive of every micro-batch, either way (torch 2.13,
+    distributed/pipelining/stage.py, ``_setup_forward_recv_info``, ``_create_grad_recv_info``). They
+    hold their output while it goes backward (``backward_one_chunk``), and what they sent last
+    (schedules.py, ``Schedule1F1B``).
+    """
+    trace, measured = find_trace(setup), setup.measured
+    if trace is None or measured is None or trace.broken:
+        raise ValueError("stages of a pipeline were not measured")
+    batch, pp = setup.batch, setup.mesh.pp
+    size, count = batch.micro / measured.micro, len(measured.units)
+    place = get_segments(split_units(count, pp)[stage.number], count, stage.number, pp)
+    none = SentActivations(0, 0)
+    inputs = none if stage.first else trace.sent[place.start - 1]
+    outputs = none if stage.last else trace.sent[place.stop - 1]
+    each = inputs.size + outputs.size + (trace.after if stage.first else 0)
+    received = extra.buckets + (each * batch.accumulation + inputs.size) * size
+    flight = min(pp - stage.number, batch.accumulation)
+    rows = trace.segments[place.start : place.stop]
+    kept, moments = float(inputs.freed), list[tuple[Moment, float, float, float]]()
+    for row in rows:
+        moments.append(("forward", extra.forward, kept, row.forward))
+        moments.append(("backward", extra.backward, kept + outputs.size, row.backward))
+        kept += row.kept
+    waiting = (flight - 1) * kept
+    for moment, gathered, before, most in moments:
+        there = (waiting + before) * size
+        yield Parts(moment, *states, gathered, received, there, 0.0, most * size)
+    yield Parts("step", *states, extra.pool, received, trace.after * size, 0.0, extra.step)

@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from math import ceil, prod
 
 from jobgen.named_tuple import NamedTuple
+from jobgen.strategy.measured_model import MeasuredModel, get_segments, split_units
 from jobgen.strategy.mesh import is_balanced
 from jobgen.strategy.setup import LINEAR, Adapters, Setup
 from jobgen.strategy.shapes.architecture import Kind
 from jobgen.strategy.spec import TRAITS
+
+
+class TrainedPart(NamedTuple):
+    """What a stage of a measured model trains, and what it keeps frozen."""
+
+    total: float
+    """Elements."""
+    largest: float
+    """Of the unit with the most."""
+    outside: float
+    """Of no unit."""
+    frozen: float
+    """Bytes, buffers included."""
 
 
 class PipelineStage(NamedTuple):
@@ -25,11 +40,21 @@ class PipelineStage(NamedTuple):
     """Of its experts, which are among those inside."""
     first: bool
     last: bool
+    number: int = 0
+    learned: TrainedPart | None = None
+    """Of a measured model alone."""
 
     @property
     def params(self) -> float:
         """All its parameters."""
         return self.inside + self.outside
+
+    @property
+    def gradients(self) -> tuple[float, float]:
+        """Trained elements of its largest unit, and of no unit."""
+        if self.learned is None:
+            return self.largest, self.outside
+        return self.learned.largest, self.learned.outside
 
 
 _FRONT: tuple[Kind, ...] = ("embedding", "position")
@@ -38,6 +63,8 @@ _BACK: tuple[Kind, ...] = ("head", "norm")
 
 def list_stages(setup: Setup) -> tuple[PipelineStage, ...]:
     """The stages that may need most: the first and the last, or the only one."""
+    if setup.measured is not None:
+        return tuple(_list_measured_stages(setup, setup.measured))
     model, mesh = setup.model, setup.mesh
     every, parts = model.count_kinds("expert"), mesh.expert_parts
     experts = every / parts
@@ -57,8 +84,39 @@ def list_stages(setup: Setup) -> tuple[PipelineStage, ...]:
     part, experts = inside / count * each, experts / count * each
     return (
         PipelineStage(each, part, front, largest, experts, first=True, last=False),
-        PipelineStage(each, part, back, largest, experts, first=False, last=True),
+        PipelineStage(
+            each, part, back, largest, experts, first=False, last=True, number=mesh.pp - 1
+        ),
     )
+
+
+def _list_measured_stages(setup: Setup, measured: MeasuredModel) -> Iterator[PipelineStage]:
+    """Each stage of a measured model: what its segments use."""
+    pp, units, width = setup.mesh.pp, measured.units, setup.recipe.params
+    for number, held in enumerate(split_units(len(units), pp)):
+        own = [units[place] for place in held]
+        inside, learned = sum(unit.params for unit in own), sum(unit.trained for unit in own)
+        rows = measured.list_parameters(get_segments(held, len(units), number, pp))
+        params, trained = sum(row.params for row in rows), sum(row.trained for row in rows)
+        # a framework that casts the model casts what is frozen too
+        frozen = sum(min(row.frozen_bytes, (row.params - row.trained) * width) for row in rows)
+        part = TrainedPart(
+            trained,
+            max((unit.trained for unit in own), default=0),
+            max(trained - learned, 0),
+            frozen + measured.buffers,
+        )
+        yield PipelineStage(
+            len(own),
+            inside,
+            max(params - inside, 0),
+            max((unit.params for unit in own), default=0),
+            0.0,
+            first=number == 0,
+            last=number == pp - 1,
+            number=number,
+            learned=part,
+        )
 
 
 def count_layers(count: int, stages: int, chunks: int = 1) -> float:
@@ -163,10 +221,9 @@ def count_trained(setup: Setup, stage: PipelineStage) -> tuple[float, float]:
 
     An adapter's element counts as as many of the recipe's width as it is wide.
     """
-    adapters, measured = setup.adapters, setup.measured
-    if measured is not None:
-        frozen = (measured.params - measured.trained) * setup.recipe.params
-        return float(measured.trained), frozen + measured.buffers
+    adapters = setup.adapters
+    if stage.learned is not None:
+        return stage.learned.total, stage.learned.frozen
     if adapters is None:
         return stage.params, 0.0
     part = stage.inside * setup.mesh.tp / max(1, setup.model.count - setup.model.outside)

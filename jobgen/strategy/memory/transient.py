@@ -89,19 +89,20 @@ def _gathered(setup: Setup, stage: PipelineStage) -> Transient:
     if setup.adapters is not None:
         pool = (recipe.compute + recipe.reduce) * trained / max(1.0, stage.layers)
         return Transient(params, params, pool, _step(setup, trained, cut))
-    end = stage.outside if setup.model.sizes.tied else stage.outside / 2
-    apart = setup.split_root and end < stage.outside
-    root = end if apart else stage.outside
+    unit, outside = stage.gradients
+    end = outside if setup.model.sizes.tied else outside / 2
+    apart = setup.split_root and end < outside
+    root = end if apart else outside
     pool, first, inputs = _buffer_gradients(setup, stage, (end if apart else 0.0, root))
     if apart:  # the embedding is not gathered while the loss is computed
         params -= each * end
-    backward = params + recipe.compute * (stage.largest + root)
+    backward = params + recipe.compute * (unit + root)
     # one root is reduced last (_fsdp_state.py, ``_root_post_backward_final_callback``)
     waits = stage.last and not apart and count_whole_grads(setup, stage) == 0
     returning = params + (recipe.compute * end if waits else 0.0)
     # a loss that is fused with the output layer makes that layer's gradient at once
     at_loss = returning if setup.loss == "fused" else params
-    step = _step(setup, stage.params, cut) + _widen(setup, stage.params / cut)
+    step = _step(setup, trained, cut) + _widen(setup, trained / cut)
     return Transient(at_loss, backward, pool, step, params, returning, inputs, first)
 
 
@@ -113,7 +114,7 @@ def _buffer_gradients(
     both times."""
     recipe = setup.recipe
     pool = 0.0
-    first, last = (recipe.reduce * max(stage.largest, end) for end in ends)
+    first, last = (recipe.reduce * max(stage.gradients[0], end) for end in ends)
     if TRAITS[setup.strategy].family == "fsdp":
         # FSDP1 makes them in a stream of its own, whose pool no other one reuses (torch 2.13,
         # distributed/fsdp/_runtime_utils.py, ``_post_backward_hook``), FSDP2 in the stream that
@@ -122,7 +123,7 @@ def _buffer_gradients(
     if setup.mesh.pp > 1 and setup.batch.accumulation > 1:
         # gradients are reduced with the last micro-batch only, and whole until then (torch 2.13,
         # distributed/pipelining/stage.py, ``backward_maybe_with_nosync``)
-        pool += recipe.reduce * stage.params
+        pool += recipe.reduce * count_trained(setup, stage)[0]
     return pool, first, last
 
 

@@ -55,6 +55,11 @@ def format_formulas(
 
 
 def _flops(setup: Setup) -> str:
+    if setup.measured is not None:
+        return (
+            "model FLOPs: of each product and attention in the model's own step on fake tensors "
+            f"(torch {setup.measured.torch}, FlopCounterMode's formulas)"
+        )
     each = 4 if setup.adapters else 6
     return (
         f"model FLOPs per token: {each} x {setup.model.active:,} active parameters + 12 x "

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from jobgen.named_tuple import NamedTuple
 from jobgen.strategy.estimate import ClusterHardware, StepTime, Volume
-from jobgen.strategy.setup import Setup
+from jobgen.strategy.setup import Setup, get_work_unit
 from jobgen.strategy.spec import TRAITS
-from jobgen.strategy.speed import collectives, compute, rates, traffic
+from jobgen.strategy.speed import collectives, compute, measured_compute, rates, traffic
 from jobgen.strategy.speed.collectives import Load
 from jobgen.strategy.speed.compute import LayerTimes
 from jobgen.strategy.speed.step_formulas import format_formulas
@@ -44,19 +44,27 @@ def compute_step(setup: Setup, machine: ClusterHardware) -> StepTime:
     each = (computing + inside) / micro
     bubble = (mesh.pp - 1) / setup.chunks * each
     update, moved = _update(setup, machine, passes)
-    flops = compute.count_flops(setup) * setup.tokens * micro / mesh.tp / mesh.pp
+    flops = _count_flops(setup) * micro / mesh.tp / mesh.pp
     return StepTime(
         compute=computing,
         volumes=tuple(found),
         bubble=bubble,
         update=update,
         offload=moved,
-        tokens=float(setup.batch.total * setup.seq),
+        work=float(setup.batch.total * setup.seq),
         ranks=mesh.world,
         flops=flops,
         efficiency=flops / computing / machine.peak,
         why=tuple(format_formulas(setup, machine, (passes.forward, passes.backward), found)),
+        unit=get_work_unit(setup),
     )
+
+
+def _count_flops(setup: Setup) -> float:
+    """Model FLOPs of one micro-batch on all ranks of tp and pp."""
+    if setup.measured is not None:
+        return measured_compute.count_measured_flops(setup)
+    return compute.count_flops(setup) * setup.tokens
 
 
 def _passes(setup: Setup, machine: ClusterHardware) -> Passes:
@@ -65,6 +73,8 @@ def _passes(setup: Setup, machine: ClusterHardware) -> Passes:
     Each stage has its part of the layers; the last has the output layer and the loss too, and one
     layer less where layers do not divide evenly.
     """
+    if setup.measured is not None:
+        return _measured_passes(setup, machine)
     one, out = compute.compute_layer(setup, machine), compute.compute_head(setup, machine)
     count = setup.model.sizes.layers
     most, last = -(-count // setup.mesh.pp), count // setup.mesh.pp
@@ -72,6 +82,20 @@ def _passes(setup: Setup, machine: ClusterHardware) -> Passes:
     if setup.mesh.pp == 1:
         return final
     return max(_stage(setup, one, most, None), final, key=lambda passes: passes.both)
+
+
+def _measured_passes(setup: Setup, machine: ClusterHardware) -> Passes:
+    """The same of a measured model, whose backward pass has what is computed again."""
+    twice = 2 + (setup.recompute == "full")
+    stages = (
+        Passes(
+            max(one.forward, one.calls * rates.HOST_CALL),
+            max(one.backward, twice * one.calls * rates.HOST_CALL),
+            one.attention,
+        )
+        for one in measured_compute.compute_stages(setup, machine)
+    )
+    return max(stages, key=lambda passes: passes.both)
 
 
 def _stage(setup: Setup, one: LayerTimes, layers: int, out: LayerTimes | None) -> Passes:

@@ -7,10 +7,13 @@ from typing import Literal
 
 from jobgen.named_tuple import NamedTuple
 from jobgen.strategy.estimate import ClusterHardware, Volume
+from jobgen.strategy.memory.memory_states import count_trained as count_stage_trained
+from jobgen.strategy.memory.memory_states import list_stages
 from jobgen.strategy.setup import Setup
 from jobgen.strategy.spec import TRAITS
 from jobgen.strategy.speed import collectives
 from jobgen.strategy.speed.collectives import Collective, Load, RankGroup
+from jobgen.strategy.speed.measured_compute import count_sent
 from jobgen.strategy.speed.products import count_trained
 
 When = Literal["forward", "backward", "last", "update", "layer", "ring", "boundary"]
@@ -57,6 +60,8 @@ class StageSlice(NamedTuple):
 
 def count_largest_stage(setup: Setup, *, learned: bool = False) -> StageSlice:
     """Parameters of the stage with the most; those that are trained where ``learned``."""
+    if setup.measured is not None:
+        return _slice_measured(setup, learned=learned)
     model, mesh = setup.model, setup.mesh
     adapted = learned and setup.adapters is not None
     params = experts = units = largest = 0.0
@@ -77,6 +82,18 @@ def count_largest_stage(setup: Setup, *, learned: bool = False) -> StageSlice:
         largest / mesh.tp,
         root / mesh.tp,
     )
+
+
+def _slice_measured(setup: Setup, *, learned: bool) -> StageSlice:
+    """The same of a measured model."""
+    stages = list_stages(setup)
+    if learned:
+        most = max(stages, key=lambda stage: count_stage_trained(setup, stage)[0])
+        (largest, root), whole = most.gradients, count_stage_trained(setup, most)[0]
+    else:
+        most = max(stages, key=lambda stage: stage.params)
+        largest, root, whole = most.largest, most.outside, most.params
+    return StageSlice(whole, 0.0, most.layers + 1, largest, root)
 
 
 def list_traffic(setup: Setup) -> Iterator[Traffic]:
@@ -127,7 +144,8 @@ def _data(setup: Setup) -> Iterator[Traffic]:
     """
     spread = setup.mesh.expert_parts / setup.mesh.tp
     whole = count_largest_stage(setup)
-    learned = count_largest_stage(setup, learned=True) if setup.adapters else whole
+    partly = setup.adapters is not None or setup.measured is not None
+    learned = count_largest_stage(setup, learned=True) if partly else whole
     parts = [(whole.dense, learned.dense, 1.0)]
     if whole.experts:
         parts.append((whole.experts / spread, learned.experts / spread, spread))
@@ -281,6 +299,8 @@ def _pipeline(setup: Setup) -> Iterator[Traffic]:
     if mesh.pp == 1:
         return
     payload = setup.tokens * sizes.hidden * setup.recipe.compute / mesh.tp
+    if setup.measured is not None:
+        payload = count_sent(setup, setup.measured)
     each = float(setup.batch.accumulation * setup.chunks)
     ranks, beside = collectives.build_group(setup, "pp"), setup.chunks > 1
     yield Traffic("send", "activations", ranks, payload, each, "forward" if beside else "boundary")

@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from itertools import product
 from typing import Any
 
 import pytest
 
 from jobgen.strategy.measured_model import MeasuredModel, build_measured, read_measured
-from jobgen.strategy.memory import estimate
+from jobgen.strategy.memory import estimate, list_moments
 from jobgen.strategy.memory.recipes import get_recipe
 from jobgen.strategy.setup import Setup
 from jobgen.strategy.spec import Batch, Mesh
+from tests.products import one_of_each
 
 WITHIN = 0.03
 SHARDED_WITHIN = 0.1
@@ -21,6 +23,7 @@ SHARDED_WITHIN = 0.1
 MODELS = (
     "vision_transformer",
     "diffusion_unet",
+    "lora_decoder",
     "frozen_adapters",
     "residual_network",
     "variational_autoencoder",
@@ -31,14 +34,20 @@ MODELS = (
     "encoder_decoder",
 )
 KEPT = MODELS[:3]
+SHARDED = ("vision_transformer", "tied_decoder", "lora_decoder", "frozen_adapters")
 
 
 def run(*names: str) -> list[dict[str, Any]]:
     """Reports and real steps of these models."""
-    command = [sys.executable, "-m", "tests.strategy.memory.measured_steps", *names]
+    return [json.loads(line) for line in run_script("measured_steps", *names).splitlines()]
+
+
+def run_script(script: str, *words: str) -> str:
+    """What a script beside this file prints."""
+    command = [sys.executable, "-m", f"tests.strategy.memory.{script}", *words]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    return [json.loads(line) for line in done.stdout.splitlines()]
+    return done.stdout
 
 
 def build(model: MeasuredModel, mode: str, recompute: str) -> Setup:
@@ -72,14 +81,37 @@ def test_a_measured_model_needs_what_a_real_step_needs(names: tuple[str, ...]) -
     assert compared >= 2 * len(names)
 
 
+@pytest.mark.parametrize(
+    ("name", "micro"),
+    one_of_each(
+        product(("tied_decoder", "lora_decoder", "frozen_adapters"), (2, 4, 8)),
+        kept=[("lora_decoder", 4)],
+    ),
+)
+def test_each_stage_of_a_pipeline_needs_what_a_real_one_needs(name: str, micro: int) -> None:
+    (told,) = run(name)
+    model = read_measured(name, told["report"])
+    for recompute in ("none", "full"):
+        setup = build(model, "fp32", recompute)._replace(
+            strategy="3d", mesh=Mesh(1, 1, pp=2), batch=Batch(model.micro, micro, 1)
+        )
+        real = run_script("piped_steps", name, recompute, str(micro))
+        assert list_stage_peaks(setup) == pytest.approx(json.loads(real), rel=WITHIN), recompute
+
+
+def list_stage_peaks(setup: Setup) -> list[float]:
+    """What each stage allocates at most."""
+    peaks = [0.0] * setup.mesh.pp
+    for stage, parts in list_moments(setup):
+        peaks[stage.number] = max(peaks[stage.number], parts.allocated)
+    return peaks
+
+
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("recompute", ["none", "full"])
-@pytest.mark.parametrize("name", ["vision_transformer", "tied_decoder", "frozen_adapters"])
+@pytest.mark.parametrize("name", SHARDED)
 def test_a_fake_rank_of_fsdp2_needs_what_a_real_one_needs(name: str, recompute: str) -> None:
-    command = [sys.executable, "-m", "tests.strategy.memory.sharded_steps", name, recompute]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    real = int(done.stdout)
+    real = int(run_script("sharded_steps", name, recompute))
     fake = json.loads(measure_sharded(name, recompute, 2))["sharded"]
     assert fake["peak"] == pytest.approx(real, rel=WITHIN)
 
@@ -98,7 +130,7 @@ def measure_sharded(name: str, recompute: str, ranks: int) -> str:
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("recompute", ["none", "full"])
-@pytest.mark.parametrize("name", ["vision_transformer", "tied_decoder", "frozen_adapters"])
+@pytest.mark.parametrize("name", SHARDED)
 def test_sixteen_fake_ranks_need_what_the_planner_says(name: str, recompute: str) -> None:
     model = read_measured(name, json.loads(measure_sharded(name, recompute, 16)))
     assert model.sharded is not None

@@ -1,4 +1,5 @@
-"""What ZeRO-3's hooks ask of Python around one module, beside a layer of a Llama, as JSON.
+"""What ZeRO-3's hooks ask of Python around one module, beside a layer of a Llama, as JSON:
+``hooked.py FEW MANY``, from models of so many modules.
 
 Calls of Python and C functions: they cost time on the host, and no machine makes more or fewer.
 """
@@ -15,7 +16,7 @@ import torch
 from dispatched import build_llama
 from torch import Tensor, nn
 
-WIDTH, FEW, MANY = 8, 4, 12
+WIDTH = 8
 _HERE = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}
 _ALONE = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0"}
 
@@ -66,9 +67,7 @@ def compare(build: Callable[[int], Callable[[], object]], few: int, many: int) -
 
 if __name__ == "__main__":
     os.environ.update(_HERE | _ALONE)
-    print(
-        json.dumps(
-            {"module": compare(build_sharded, FEW, MANY), "layer": compare(build_llama, 1, 2)}
-        )
-    )
+    few, many = map(int, sys.argv[1:])
+    modules = compare(build_sharded, few, many)
+    print(json.dumps({"module": modules, "layer": compare(build_llama, 1, 2)}))
     torch.distributed.destroy_process_group()

@@ -91,8 +91,8 @@ def test_what_a_step_takes_is_the_sum_of_its_parts() -> None:
     found = compute_step(asked, A100)
     parts = found.compute + exposed(found) + found.bubble + found.update + found.offload
     assert found.seconds == pytest.approx(parts)
-    assert found.tokens == 16 * 4 * 4096
-    assert found.rate == pytest.approx(found.tokens / found.seconds / 64)
+    assert found.work == 16 * 4 * 4096
+    assert found.rate == pytest.approx(found.work / found.seconds / 64)
     assert 0 < found.efficiency < 1
 
 
