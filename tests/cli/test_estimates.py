@@ -240,7 +240,7 @@ def test_a_step_that_mostly_waits_says_so(jobgen: Jobgen, folder: Path) -> None:
     words = [word for one in small for word in ("--set", one)]
     said = jobgen("plan", "job.yaml", "-c", "rtx4090", *words)
     assert re.search(
-        r"; step \S+ s, \d\d % of it exposed communication over the network",
+        r" step \S+ s, \d\d % of it exposed communication over the network",
         " ".join(said.out.split()),
     )
     assert "exposed" not in jobgen("plan", *ON).out, "InfiniBand hides it"

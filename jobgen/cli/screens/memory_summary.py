@@ -80,15 +80,18 @@ def _list_parts(option: StrategyOption) -> list[str]:
     return [f"largest parts: {words[0]}", *words[1:]] if words else []
 
 
-def describe_training(advice: Advice) -> str:
+def draw_training(advice: Advice, room: int) -> list[str]:
     """``ZeRO-1, full activation checkpointing (auto); step 3.11 s, MFU 52 %``: the strategy, sizes
-    that the job does not set, and the time of a step; empty where nothing is estimated."""
+    that the job does not set, and the time of a step, which has a line of its own where one of
+    ``room`` columns is too short for all."""
     option = advice.first_option
     if option is None:
-        return ""
+        return []
     chosen = " (auto)" if advice.why and advice.chosen else ""
     head = ", ".join([f"{defuse(option.title)}{chosen}", *list_sizes(option.setup, assumed=True)])
-    return "; ".join([head, *_describe_step(option, advice.machine)])
+    parts = [head, *_describe_step(option, advice.machine)]
+    texts = ["; ".join(parts)] if measure("; ".join(parts)) <= room else parts
+    return [line for text in texts for line in fold_foreign(text, room).split("\n")]
 
 
 def _describe_step(option: StrategyOption, machine: ClusterHardware) -> Iterator[str]:

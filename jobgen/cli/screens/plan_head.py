@@ -53,10 +53,9 @@ def _draw_training(preview: Preview, ink: Ink) -> list[str]:
     advice = preview.answer.advice.advice
     if advice is None:
         return []
-    from jobgen.cli.screens.memory_summary import describe_training
+    from jobgen.cli.screens.memory_summary import draw_training
 
-    text = describe_training(advice)
-    return draw_label("Strategy", fold(text, ink.width - LABEL).split("\n"), ink) if text else []
+    return draw_label("Strategy", draw_training(advice, ink.width - LABEL), ink)
 
 
 def _list_steps(plan: Plan) -> list[str]:
