@@ -193,6 +193,7 @@ def _gathered(case: _Case) -> Why:
 
 
 _COPIED = "torch 2.13, nn/parallel/distributed.py, gradient_as_bucket_view"
+_RECEIVED = "torch 2.13, distributed/pipelining/stage.py"
 _BUCKETS = {
     "fsdp": ("unsharded gradients of the largest unit", "torch 2.13, distributed/fsdp"),
     "fsdp2": (
@@ -206,8 +207,11 @@ _BUCKETS = {
 
 
 def _buckets(case: _Case) -> Why:
-    words, source = _BUCKETS[TRAITS[case.setup.strategy].family]
     recipe = case.setup.recipe
+    if case.setup.measured is not None and case.setup.mesh.pp > 1:
+        words = "what a stage receives of every micro-batch, and buckets of the strategy"
+        return _elements(words, case.size, recipe.compute, _RECEIVED)
+    words, source = _BUCKETS[TRAITS[case.setup.strategy].family]
     width = recipe.grads if source is _COPIED else recipe.reduce
     return _elements(words, case.size, width, source)
 

@@ -89,8 +89,7 @@ def test_a_measured_model_needs_what_a_real_step_needs(names: tuple[str, ...]) -
     ),
 )
 def test_each_stage_of_a_pipeline_needs_what_a_real_one_needs(name: str, micro: int) -> None:
-    (told,) = run(name)
-    model = read_measured(name, told["report"])
+    model = read_measured(name, json.loads(measure_sharded(name, "none", 0)))
     for recompute in ("none", "full"):
         setup = build(model, "fp32", recompute)._replace(
             strategy="3d", mesh=Mesh(1, 1, pp=2), batch=Batch(model.micro, micro, 1)
@@ -117,7 +116,7 @@ def test_a_fake_rank_of_fsdp2_needs_what_a_real_one_needs(name: str, recompute: 
 
 
 def measure_sharded(name: str, recompute: str, ranks: int) -> str:
-    """The report on a fake rank."""
+    """The report, with that on a fake rank of FSDP2 if there are several."""
     program = (
         "import json, sys; from tests.strategy.memory.measured_steps import report; "
         "print(json.dumps(report(sys.argv[1], sys.argv[2], int(sys.argv[3]))))"
