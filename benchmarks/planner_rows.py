@@ -388,6 +388,7 @@ def _machine(said: Mapping[str, str]) -> ClusterHardware:
         fabric="infiniband",
         node_gpus=8,
         architecture=found.architecture,
+        multiprocessors=found.multiprocessors,
         fast8=2 * peak if found.architecture in {"Hopper", "Ada", "Blackwell"} else 0.0,
     )
 

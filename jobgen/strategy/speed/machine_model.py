@@ -72,5 +72,6 @@ def build_machine(
         node_gpus=ranks,
         node_memory=memory,
         architecture=gpu.architecture,
+        multiprocessors=gpu.multiprocessors,
         fast8=peak * _NARROW.get(gpu.architecture, 0.0),
     )

@@ -2,32 +2,50 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from jobgen.strategy.estimate import ClusterHardware
 
 MATMUL = {
-    "Ampere": 0.869,
-    "Hopper": 0.803,
-    "Blackwell": 0.776,
+    "A100-PCIE": 0.69,
+    "A40": 0.796,
+    "RTX-A": 0.796,
+    "RTX-3090": 1.079,
+    "RTX-5090": 1.139,
+    "RTX-PRO": 0.827,
+    "RTX-6000-Ada": 0.743,
+    "L40S": 0.743,
+    "H20-": 0.958,
+    "Ampere": 0.848,
+    "Ada": 0.988,
+    "Hopper": 0.799,
+    "Blackwell": 0.754,
     "CDNA3": 0.514,
-    "Ada": 0.962,
+    "Volta": 0.684,
+    "Turing": 0.651,
 }
-"""The best that 16-bit matrix products reach of the peak, over all shapes: the table of maximum
-achievable matmul FLOPS in stas00/ml-engineering, compute/accelerator/README.md (A100 SXM 271.2 of
-312, H100 SXM 794.5 of 989, B200 1745 of 2250, MI300X 668 of 1300 TFLOP/s). Ada:
-cuBLAS on an L20, up to 115 of 119.5 TFLOP/s (xlite-dev/LeetCUDA, kernels/hgemm/README.md)."""
+"""The best that square 16-bit products of 1024 to 10240 reach of the peak, by the beginning of a
+GPU's name or by its architecture: zzc0721/torch-performance-test-data, database.md, the middle of
+what it has of each (TFLOP/s: A100 SXM 264.5 of 312, RTX A6000 123.3 of 155, RTX 3090 76.6 of 71,
+RTX 4090 163.1 of 165, RTX 5090 239.1 of 210, RTX PRO 6000 413.7 of 500, L40S 269.2 of 362, H20
+141.9 of 148, H200 790.3 of 989, B200 1696 of 2250, V100S 88.9 of 130, T4 42.3 of 65). A graphics
+card's clock is higher than its datasheet's; power limits others: the A40 has the A6000's chip and
+power, the RTX 6000 Ada the L40S's chip. A100 PCIe: 215 of 312 on an A800, which has the same power
+(mli/transformers-benchmarks, issue 4). MI300X: 668 of 1300, the table of maximum achievable matmul
+FLOPS in stas00/ml-engineering, compute/accelerator/README.md."""
 MATMUL_8 = {"Hopper": 0.709, "Blackwell": 0.763}
 """The same for 8-bit types, the second table there (H100 SXM 1402.6 of 1979, B200 3432 of 4500)."""
 OTHERS = 0.8
-"""Where nobody has published it: the middle of that table."""
-TYPICAL = 0.85
-"""What one family of shapes reaches of the best shape: "around 80-90%", the same repository,
-compute/accelerator/benchmarks/README.md."""
-SUSTAINED = {"Hopper": 0.6}
-"""What sample large inputs reach of the peak, where that is known to be less: power, not tensor
-cores, limits a H100 that multiplies for longer than a benchmark. pytorch/ao, the first
-benchmarks/float8/float8_roofline.py (H100_PCT_ACHIEVABLE_GEMM_TOPS)."""
-FLASH = {"Hopper": 0.35, "Blackwell": 0.35}
-"""FlashAttention-2 reaches 35 % of a H100 (abstract of FlashAttention-3, arXiv 2407.08608)."""
+"""Where nobody has published it: the middle of those."""
+SUSTAINED = {"A100": 0.737, "A800": 0.737, "RTX-A": 0.613, "A40": 0.613, "H20-": 1.0, "Hopper": 0.6}
+"""What products that take longer than a benchmark's reach of the peak, where that is known to be
+less: power, not tensor cores, limits them. A100 230 of 312 and RTX A6000 95 of 155 TFLOP/s with
+matrices of 8192 (mli/transformers-benchmarks, README.md); H100 in 16 bits and in 8: pytorch/ao, the
+first benchmarks/float8/float8_roofline.py (H100_PCT_ACHIEVABLE_GEMM_TOPS)."""
+FLASH = {"RTX": 0.91, "Hopper": 0.35, "Blackwell": 0.35}
+"""FlashAttention-2 reaches 35 % of a H100 (abstract of FlashAttention-3, arXiv 2407.08608); on a
+graphics card, whose ordinary cores are not so far behind its tensor cores, 191 of an RTX 5090's
+209.5 TFLOP/s (gau-nernst's blog, Writing Speed-of-Light Flash Attention for 5090)."""
 FLASH_OTHERS = 0.6
 """And 50 to 73 % of an A100 (abstract of FlashAttention-2, arXiv 2307.08691)."""
 FIRST_FLASH = 0.325 / 0.6
@@ -43,11 +61,21 @@ and MI250: abstract of arXiv 2507.03114."""
 SLOWEST = 1.04
 """All wait for the slowest GPU, and GPUs alike differ by 8 % on the average of five large systems
 (abstract of arXiv 2208.11035): half of that above the middle."""
-VECTOR = {"Volta": 8, "Turing": 8, "Ada": 4, "Blackwell": 28}
-"""How many times faster tensor cores are in 16 bits than the ordinary ones in fp32 (datasheets)."""
+VECTOR = {
+    "RTX": 2,
+    "A10-": 4,
+    "A10G": 2,
+    "A16": 4,
+    "A40": 4,
+    "L4": 4,
+    "Ada": 4,
+    "Volta": 8,
+    "Turing": 8,
+    "Blackwell": 28,
+}
+"""How many times faster tensor cores are in 16 bits than the ordinary ones in fp32 (datasheets):
+cards for graphics have many more of the ordinary ones."""
 VECTOR_OTHERS = 16
-GRAPHICS = {"RTX": 2, "L4": 4, "A10-": 4, "A10G": 2, "A16": 4, "A40": 4}
-"""The same by the beginning of a name: cards for graphics have many more of the ordinary ones."""
 MEMORY = 0.92
 """Of the bandwidth of GPU memory that a kernel reaches which only reads and writes:
 torchao/testing/training/roofline_utils.py."""
@@ -71,29 +99,39 @@ ZeRO-Offload (arXiv 2101.06840), 2.57 s and 14.76 s for ten billion."""
 CPU_ADAM_TORCH = 1.476e-9
 
 
-def get_matmul_rate(machine: ClusterHardware, *, narrow: bool = False) -> float:
-    """FLOP/s of a large matrix product, in 8-bit types where ``narrow``."""
+def get_matmul_rate(
+    machine: ClusterHardware, *, narrow: bool = False, filled: float = 1.0
+) -> float:
+    """FLOP/s of a matrix product, in 8-bit types where ``narrow``, that fills this part of the
+    multiprocessors' time."""
+    peak, best = machine.peak, _look_up(MATMUL, machine, OTHERS)
     if narrow and machine.fast8:
-        return machine.fast8 * TYPICAL * MATMUL_8.get(machine.architecture, 0.71)
-    known = SUSTAINED.get(machine.architecture)
-    return machine.peak * (known or TYPICAL * MATMUL.get(machine.architecture, OTHERS))
+        peak, best = machine.fast8, _look_up(MATMUL_8, machine, OTHERS)
+    return peak * min(best * filled, _look_up(SUSTAINED, machine, best))
 
 
 def get_attention_rate(machine: ClusterHardware, framework: str) -> float:
     """FLOP/s of attention that keeps no matrix of scores: at most those of a matrix product."""
-    part = FLASH.get(machine.architecture, FLASH_OTHERS)
+    part = _look_up(FLASH, machine, FLASH_OTHERS)
     if framework in OLD:
         part *= FIRST_FLASH
     elif framework == "megatron":
-        part = FUSED_FLASH.get(machine.architecture, part)
+        part = _look_up(FUSED_FLASH, machine, part)
     return min(machine.peak * part, get_matmul_rate(machine))
 
 
 def get_vector_rate(machine: ClusterHardware) -> float:
     """FLOP/s of a matrix product without tensor cores, as near its peak as ``get_matmul_rate``."""
-    named = (times for begin, times in GRAPHICS.items() if machine.gpu.startswith(begin))
-    faster = next(named, None) or VECTOR.get(machine.architecture, VECTOR_OTHERS)
-    return get_matmul_rate(machine) / faster
+    return get_matmul_rate(machine) / _look_up(VECTOR, machine, VECTOR_OTHERS)
+
+
+def _look_up(table: Mapping[str, float], machine: ClusterHardware, default: float) -> float:
+    """The first number whose key begins the GPU's name or is its architecture."""
+    names = (machine.architecture, machine.gpu)
+    return next(
+        (part for key, part in table.items() if key == names[0] or names[1].startswith(key)),
+        default,
+    )
 
 
 def get_memory_rate(machine: ClusterHardware) -> float:
