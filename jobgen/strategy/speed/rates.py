@@ -37,15 +37,27 @@ MATMUL_8 = {"Hopper": 0.709, "Blackwell": 0.763}
 """The same for 8-bit types, the second table there (H100 SXM 1402.6 of 1979, B200 3432 of 4500)."""
 OTHERS = 0.8
 """Where nobody has published it: the middle of those."""
-SUSTAINED = {"A100": 0.737, "A800": 0.737, "RTX-A": 0.613, "A40": 0.613, "H20-": 1.0, "Hopper": 0.6}
+SUSTAINED = {
+    "A100": 0.737,
+    "A800": 0.737,
+    "RTX-A": 0.613,
+    "A40": 0.613,
+    "H20-": 1.0,
+    "Hopper": 0.652,
+    "CDNA3": 0.443,
+}
 """What products that take longer than a benchmark's reach of the peak, where that is known to be
 less: power, not tensor cores, limits them. A100 230 of 312 and RTX A6000 95 of 155 TFLOP/s with
-matrices of 8192 (mli/transformers-benchmarks, README.md); H100 in 16 bits and in 8: pytorch/ao, the
-first benchmarks/float8/float8_roofline.py (H100_PCT_ACHIEVABLE_GEMM_TOPS)."""
-FLASH = {"RTX": 0.91, "Hopper": 0.35, "Blackwell": 0.35}
+matrices of 8192 (mli/transformers-benchmarks, README.md); H100 1290 of 1979 and MI300X 1159 of 2615
+with matrices of 8192 in 8 bits, after 10,000 such products of random values
+(Azure/AI-benchmarking-guide, ND_H100_v5_results.md and ND_MI300X_v5_results.md), taken for 16 bits
+as well: pytorch/ao saw one part for both, 60 % on H100 of 500 W instead of 700 W
+(H100_PCT_ACHIEVABLE_GEMM_TOPS in the first benchmarks/float8/float8_roofline.py)."""
+FLASH = {"RTX": 0.91, "Hopper": 0.35, "Blackwell": 0.35, "CDNA3": 0.25}
 """FlashAttention-2 reaches 35 % of a H100 (abstract of FlashAttention-3, arXiv 2407.08608); on a
 graphics card, whose ordinary cores are not so far behind its tensor cores, 191 of an RTX 5090's
-209.5 TFLOP/s (gau-nernst's blog, Writing Speed-of-Light Flash Attention for 5090)."""
+209.5 TFLOP/s (gau-nernst's blog, Writing Speed-of-Light Flash Attention for 5090); 329 of a
+MI300X's 1307 (Azure/AI-benchmarking-guide, ND_MI300X_v5_results.md)."""
 FLASH_OTHERS = 0.6
 """And 50 to 73 % of an A100 (abstract of FlashAttention-2, arXiv 2307.08691)."""
 FIRST_FLASH = 0.325 / 0.6
@@ -76,9 +88,11 @@ VECTOR = {
 """How many times faster tensor cores are in 16 bits than the ordinary ones in fp32 (datasheets):
 cards for graphics have many more of the ordinary ones."""
 VECTOR_OTHERS = 16
-MEMORY = 0.92
-"""Of the bandwidth of GPU memory that a kernel reaches which only reads and writes:
-torchao/testing/training/roofline_utils.py."""
+MEMORY = {"CDNA3": 0.77}
+MEMORY_OTHERS = 0.92
+"""Of the bandwidth of GPU memory that a kernel reaches which only reads and writes: 2.2 of 2.4 TB/s
+(torchao/testing/training/roofline_utils.py); MI300X 4.09 of 5.3 (triad of BabelStream, Azure's
+guide)."""
 LINK = {"nvlink": 0.8, "pcie": 0.88}
 """Of a link in one direction: 78 % on A100, 80 to 82 % on H200 for all-gather and reduce-scatter;
 PCIe 5.0 x16 55 of 63 GB/s (stas00/ml-engineering, network/README.md)."""
@@ -136,4 +150,9 @@ def _look_up(table: Mapping[str, float], machine: ClusterHardware, default: floa
 
 def get_memory_rate(machine: ClusterHardware) -> float:
     """Bytes per second of a kernel that only reads and writes."""
-    return machine.bandwidth * MEMORY
+    return machine.bandwidth * get_memory_share(machine)
+
+
+def get_memory_share(machine: ClusterHardware) -> float:
+    """Part of the bandwidth in the datasheet that it is."""
+    return _look_up(MEMORY, machine, MEMORY_OTHERS)

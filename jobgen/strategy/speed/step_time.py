@@ -6,7 +6,7 @@ from jobgen.named_tuple import NamedTuple
 from jobgen.strategy.estimate import ClusterHardware, StepTime, Volume
 from jobgen.strategy.setup import Setup
 from jobgen.strategy.spec import TRAITS
-from jobgen.strategy.speed import collectives, compute, rates, traffic
+from jobgen.strategy.speed import collectives, compute, copies, rates, traffic
 from jobgen.strategy.speed.collectives import Load
 from jobgen.strategy.speed.compute import LayerTimes
 from jobgen.strategy.speed.step_formulas import format_formulas
@@ -69,9 +69,13 @@ def _passes(setup: Setup, machine: ClusterHardware) -> Passes:
     count = setup.model.sizes.layers
     most, last = -(-count // setup.mesh.pp), count // setup.mesh.pp
     final = _stage(setup, one, last, out)
-    if setup.mesh.pp == 1:
-        return final
-    return max(_stage(setup, one, most, None), final, key=lambda passes: passes.both)
+    if setup.mesh.pp > 1:
+        final = max(_stage(setup, one, most, None), final, key=lambda passes: passes.both)
+    copied, speed = copies.count_copied(setup), rates.get_memory_rate(machine)
+    return final._replace(
+        forward=final.forward + copied.forward / speed,
+        backward=final.backward + copied.backward / speed,
+    )
 
 
 def _stage(setup: Setup, one: LayerTimes, layers: int, out: LayerTimes | None) -> Passes:

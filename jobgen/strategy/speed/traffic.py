@@ -188,9 +188,15 @@ def _fewer(ranks: RankGroup, divided: int) -> RankGroup:
     return RankGroup(size, max(1, min(size, ranks.inside // divided)))
 
 
+def gathers_again(setup: Setup) -> bool:
+    """Whether parameters are given up after the forward pass."""
+    kept = setup.strategy == "fsdp2" and setup.reshard is False
+    return TRAITS[setup.strategy].stage == 3 and not kept
+
+
 def _again(setup: Setup, shards: RankGroup, stage: int) -> RankGroup | None:
     """The ranks that parameters are gathered from again in the backward pass."""
-    if stage < 3 or (setup.strategy == "fsdp2" and setup.reshard is False):
+    if not gathers_again(setup) or stage < 3:
         return None
     if setup.strategy == "fsdp2" and setup.reshard is not True:
         return collectives.cut_group(shards, int(setup.reshard))

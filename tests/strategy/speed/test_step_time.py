@@ -166,6 +166,15 @@ def test_fp32_does_without_tensor_cores() -> None:
     assert compute_step(llama(recipe=fp32), A100).compute > 8 * compute_step(llama(), A100).compute
 
 
+def test_torch_compile_leaves_complex_rotation_and_an_eager_loss_alone() -> None:
+    def compute(**keys: Any) -> float:
+        return compute_step(llama(compiled=True, **keys), A100).compute
+
+    assert compute(framework="torchtitan") > 1.01 * compute()
+    assert compute(loss="plain") > compute(loss="compiled")
+    assert compute(repeat_kv=True) > compute()
+
+
 def test_compiling_is_never_slower() -> None:
     assert compute_step(llama(compiled=True), A100).compute < compute_step(llama(), A100).compute
 
