@@ -29,6 +29,7 @@ from jobgen.strategy.shapes.count import build_model
 from jobgen.strategy.shapes.table import find_model, suggest_models
 from jobgen.strategy.spec import Batch, Mesh, Offloaded
 from jobgen.strategy.speed.compute import count_flops
+from jobgen.strategy.speed.machine_model import NARROW
 
 
 class Row(NamedTuple):
@@ -393,7 +394,7 @@ def _machine(said: Mapping[str, str]) -> ClusterHardware:
         node_gpus=8,
         architecture=found.architecture,
         multiprocessors=found.multiprocessors,
-        fast8=2 * peak if found.architecture in {"Hopper", "Ada", "Blackwell"} else 0.0,
+        fast8=peak * NARROW.get(found.architecture, 0.0),
     )
 
 

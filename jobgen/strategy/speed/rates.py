@@ -33,8 +33,9 @@ card's clock is higher than its datasheet's; power limits others: the A40 has th
 power, the RTX 6000 Ada the L40S's chip. A100 PCIe: 215 of 312 on an A800, which has the same power
 (mli/transformers-benchmarks, issue 4). MI300X: 668 of 1300, the table of maximum achievable matmul
 FLOPS in stas00/ml-engineering, compute/accelerator/README.md."""
-MATMUL_8 = {"Hopper": 0.709, "Blackwell": 0.763}
-"""The same for 8-bit types, the second table there (H100 SXM 1402.6 of 1979, B200 3432 of 4500)."""
+MATMUL_8 = {"Hopper": 0.709, "Blackwell": 0.763, "CDNA3": 0.443}
+"""The same for 8-bit types: the second table there (H100 SXM 1402.6 of 1979, B200 3432 of 4500);
+MI300X 1159 of 2615 (Azure/AI-benchmarking-guide, ND_MI300X_v5_results.md)."""
 OTHERS = 0.8
 """Where nobody has published it: the middle of those."""
 SUSTAINED = {
@@ -44,15 +45,14 @@ SUSTAINED = {
     "A40": 0.613,
     "H20-": 1.0,
     "Hopper": 0.652,
-    "CDNA3": 0.443,
 }
 """What products that take longer than a benchmark's reach of the peak, where that is known to be
 less: power, not tensor cores, limits them. A100 230 of 312 and RTX A6000 95 of 155 TFLOP/s with
-matrices of 8192 (mli/transformers-benchmarks, README.md); H100 1290 of 1979 and MI300X 1159 of 2615
-with matrices of 8192 in 8 bits, after 10,000 such products of random values
-(Azure/AI-benchmarking-guide, ND_H100_v5_results.md and ND_MI300X_v5_results.md), taken for 16 bits
-as well: pytorch/ao saw one part for both, 60 % on H100 of 500 W instead of 700 W
-(H100_PCT_ACHIEVABLE_GEMM_TOPS in the first benchmarks/float8/float8_roofline.py)."""
+matrices of 8192 (mli/transformers-benchmarks, README.md); H100 1290 of 1979 with matrices of 8192
+in 8 bits, after 10,000 such products of random values (Azure/AI-benchmarking-guide,
+ND_H100_v5_results.md), taken for 16 bits as well: pytorch/ao saw one part for both, 60 % on H100 of
+500 W instead of 700 W (H100_PCT_ACHIEVABLE_GEMM_TOPS in the first
+benchmarks/float8/float8_roofline.py)."""
 FLASH = {"RTX": 0.91, "Hopper": 0.35, "Blackwell": 0.35, "CDNA3": 0.25}
 """FlashAttention-2 reaches 35 % of a H100 (abstract of FlashAttention-3, arXiv 2407.08608); on a
 graphics card, whose ordinary cores are not so far behind its tensor cores, 191 of an RTX 5090's

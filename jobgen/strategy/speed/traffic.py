@@ -206,7 +206,8 @@ def _again(setup: Setup, shards: RankGroup, stage: int) -> RankGroup | None:
 def _tensor(setup: Setup) -> Iterator[Traffic]:
     """Two all-reduces of s b h forward in each layer and two backward; with sequence parallel as
     many bytes in all-gathers and reduce-scatters (Megatron-LM, arXiv 1909.08053 section 3, and
-    2205.05198 section 4.2.2). A recomputed forward pass sends again.
+    2205.05198 section 4.2.2). A recomputed forward pass sends again; torchtitan's selective one
+    keeps what it reduced, and gathers again (torchtitan/distributed/activation_checkpoint.py).
 
     Backward, Megatron reduces the input's gradient beside the product that makes the weights'
     (core/tensor_parallel/layers.py, LinearWithGradAccumulationAndAsyncCommunication).
@@ -227,7 +228,8 @@ def _tensor(setup: Setup) -> Iterator[Traffic]:
         return
     yield Traffic("all-gather", "activations", ranks, payload, each * again, ahead)
     yield Traffic("reduce-scatter", "activations", ranks, payload, each * again, ahead)
-    yield Traffic("all-gather", "activations", ranks, payload, each, back)
+    some = setup.recompute == "selective" and setup.framework == "torchtitan"
+    yield Traffic("all-gather", "activations", ranks, payload, each * (1 + some), back)
     yield Traffic("reduce-scatter", "activations", ranks, payload, each, reduced)
 
 
