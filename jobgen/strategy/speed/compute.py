@@ -54,6 +54,8 @@ class LayerTimes(NamedTuple):
     """Kernels of the forward pass."""
     added: float = 0.0
     """Of the backward pass alone, beside two for each of those."""
+    tail: float = 0.0
+    """Of the forward pass, the end, whose results the backward pass does not need."""
 
 
 def count_flops(setup: Setup) -> float:
@@ -123,7 +125,16 @@ def _layer(setup: Setup, machine: ClusterHardware, tensors: tuple[Tensor, ...]) 
         linear.forward,
         count_kernels(setup, tensors),
         count_added(setup, tensors),
+        compute_tail(setup, machine, tensors),
     )
+
+
+def compute_tail(setup: Setup, machine: ClusterHardware, tensors: tuple[Tensor, ...]) -> float:
+    """Seconds of the last product, of all experts; 0 where an adapter beside it has a gradient."""
+    last = tuple(one for one in tensors if one.name == "down_proj")
+    if any(products.has_adapter(setup, one) for one in last):
+        return 0.0
+    return products.compute_products(setup, machine, last).forward
 
 
 def count_added(setup: Setup, tensors: tuple[Tensor, ...]) -> int:

@@ -13,6 +13,9 @@ from jobgen.strategy.speed.step_formulas import format_formulas
 from jobgen.strategy.speed.traffic import Traffic
 
 _FP32 = 4
+_RECOMPUTES_ALL = ("torchtitan", "megatron", "megatron-deepspeed", "deepspeed")
+"""Frameworks that do not let torch's checkpoint stop early: torchtitan sets ``early_stop=False``,
+the others have a checkpoint of their own."""
 
 
 class Passes(NamedTuple):
@@ -105,11 +108,14 @@ def _again(setup: Setup, one: LayerTimes) -> float:
     Selective: what stands between queries, keys and values and their result (Megatron-LM, arXiv
     2205.05198); in torchtitan all but attention and every second product with weights
     (torchtitan/distributed/activation_checkpoint.py: "all compute ops, except every second mm").
+    Full: everything, or all but the end, where torch's checkpoint stops as soon as it has what the
+    backward pass needs (torch/utils/checkpoint.py, ``early_stop``).
     """
     if setup.recompute == "none":
         return 0.0
     if setup.recompute == "full":
-        return one.forward
+        stops = not setup.reentrant and setup.framework not in _RECOMPUTES_ALL
+        return one.forward - one.tail * stops
     if setup.framework == "torchtitan":
         return one.forward - one.attention - one.products / 2
     return one.attention
