@@ -7,8 +7,10 @@ from collections.abc import Mapping
 from jobgen.strategy.estimate import ClusterHardware
 
 MATMUL = {
-    "A100-PCIE": 0.69,
-    "A40": 0.796,
+    "A100-PCIE": 0.75,
+    "A40": 0.815,
+    "A10G": 0.992,
+    "L4-": 0.586,
     "RTX-A": 0.796,
     "RTX-3090": 1.079,
     "RTX-5090": 1.139,
@@ -25,35 +27,39 @@ MATMUL = {
     "Turing": 0.651,
 }
 """The best that square 16-bit products of 1024 to 10240 reach of the peak, by the beginning of a
-GPU's name or by its architecture: zzc0721/torch-performance-test-data, database.md, the middle of
-what it has of each (TFLOP/s: A100 SXM 264.5 of 312, RTX A6000 123.3 of 155, RTX 3090 76.6 of 71,
-RTX 4090 163.1 of 165, RTX 5090 239.1 of 210, RTX PRO 6000 413.7 of 500, L40S 269.2 of 362, H20
-141.9 of 148, H200 790.3 of 989, B200 1696 of 2250, V100S 88.9 of 130, T4 42.3 of 65). A graphics
-card's clock is higher than its datasheet's; power limits others: the A40 has the A6000's chip and
-power, the RTX 6000 Ada the L40S's chip. A100 PCIe: 215 of 312 on an A800, which has the same power
-(mli/transformers-benchmarks, issue 4). MI300X: 668 of 1300, the table of maximum achievable matmul
-FLOPS in stas00/ml-engineering, compute/accelerator/README.md."""
+GPU's name or by its architecture: zzc0721/torch-performance-test-data, database.md and issues, the
+middle of what it has of each (TFLOP/s: A100 SXM 264.5 and PCIe 234.1 of 312, A40 122.3 of 150, A10G
+69.5 of 70, RTX A6000 123.3 of 155, RTX 3090 76.6 of 71, RTX 4090 163.1 of 165, RTX 5090 239.1 of
+210, RTX PRO 6000 413.7 of 500, L4 70.9 of 121, L40S 269.2 of 362, H20 141.9 of 148, H200 790.3 of
+989, B200 1696 of 2250, V100S 88.9 of 130, T4 42.3 of 65). A graphics card's clock is higher than
+its datasheet's; power limits others. The RTX 6000 Ada has the L40S's chip. MI300X: 668 of 1300, the
+table of maximum achievable matmul FLOPS in stas00/ml-engineering, compute/accelerator/README.md."""
 MATMUL_8 = {"Hopper": 0.709, "Blackwell": 0.763, "CDNA3": 0.443}
 """The same for 8-bit types: the second table there (H100 SXM 1402.6 of 1979, B200 3432 of 4500);
 MI300X 1159 of 2615 (Azure/AI-benchmarking-guide, ND_MI300X_v5_results.md)."""
 OTHERS = 0.8
 """Where nobody has published it: the middle of those."""
 SUSTAINED = {
+    "A100-PCIE": 0.69,
     "A100": 0.737,
     "A800": 0.737,
     "RTX-A": 0.613,
-    "A40": 0.613,
+    "A40": 0.738,
+    "L4-": 0.491,
+    "H100-PCIE": 0.573,
     "H20-": 1.0,
     "Hopper": 0.652,
     "GB200": 0.575,
     "B200": 0.575,
 }
 """What products that take longer than a benchmark's reach of the peak, where that is known to be
-less: power, not tensor cores, limits them. A100 230 of 312 and RTX A6000 95 of 155 TFLOP/s with
-matrices of 8192 (mli/transformers-benchmarks, README.md); in 8 bits, after 10,000 such products of
-random values, H100 1290 of 1979 and GB200 2877 of 5000 (Azure/AI-benchmarking-guide,
-ND_H100_v5_results.md and ND_GB200_v6_results.md), taken for 16 bits as well: pytorch/ao saw one
-part for both, 60 % on H100 of 500 W instead of 700 W (H100_PCT_ACHIEVABLE_GEMM_TOPS in the first
+less: power, not tensor cores, limits them. With matrices of 8192, A100 230 of 312 and RTX A6000 95
+of 155 TFLOP/s (mli/transformers-benchmarks, README.md), A100 PCIe 215 of 312, A40 110.6 of 150 and
+L4 59.4 of 121 (zzc0721/torch-performance-test-data, issues 108, 185 and 120); H100 PCIe 433 of 756
+(pytorch/ao, pull request 3342); in 8 bits, after 10,000 such products of random values, H100 1290
+of 1979 and GB200 2877 of 5000 (Azure/AI-benchmarking-guide, ND_H100_v5_results.md and
+ND_GB200_v6_results.md), taken for 16 bits as well: pytorch/ao saw one part for both, 60 % on H100
+of 500 W instead of 700 W (H100_PCT_ACHIEVABLE_GEMM_TOPS in the first
 benchmarks/float8/float8_roofline.py)."""
 FLASH = {"RTX": 0.91, "Hopper": 0.35, "Blackwell": 0.15, "CDNA3": 0.25}
 """FlashAttention-2 reaches 35 % of a H100 (abstract of FlashAttention-3, arXiv 2407.08608), 374 of

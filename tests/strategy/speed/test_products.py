@@ -42,6 +42,8 @@ def test_large_products_fill_a_gpu() -> None:
         ("RTX-A6000-48GB", 95),
         ("RTX-4090-24GB", 163),
         ("L40S-48GB", 269),
+        ("L4-24GB", 59),
+        ("A40-48GB", 111),
         ("H20-SXM5-96GB", 142),
         ("H200-SXM5-141GB", 645),
         ("MI300X-192GB", 672),
