@@ -29,6 +29,7 @@ from jobgen.strategy.shapes.count import build_model
 from jobgen.strategy.shapes.table import find_model, suggest_models
 from jobgen.strategy.spec import Batch, Mesh, Offloaded
 from jobgen.strategy.speed.compute import count_flops
+from jobgen.strategy.speed.machine_model import NARROW
 
 
 class Row(NamedTuple):
@@ -296,8 +297,11 @@ def _setup(said: Mapping[str, str]) -> Setup:
         repeat_kv=framework in {"torchtitan", "torchtune", "litgpt"},
         loose=bool(re.search(r"variable-length|padded, not packed", said["notes"])),
         sequence_parallel=framework in {"torchtitan", "nanotron", "megatron"},
-        # NeMo's recipes set tp_comm_overlap; torchtitan's rows say which had asynchronous tp
-        overlap_tp=_is_nemo(said) or said["notes"].startswith("async TP"),
+        # NeMo's recipes set tp_comm_overlap, and Megatron-LM's table follows them, as it says;
+        # torchtitan's rows say which had asynchronous tp
+        overlap_tp=_is_nemo(said)
+        or "Megatron-LM examples/llama" in said["source"]
+        or said["notes"].startswith("async TP"),
         chunks=max(1, _int(said["vpp"], 1)) if pp > 1 else 1,
         adapters=_adapters(said),
         step_in_backward="in bwd" in said["optimizer"],
@@ -408,14 +412,16 @@ _LINKS = {"NVLink3": 300e9, "NVLink4": 450e9, "NVLink5": 900e9}
 
 def _gpu(words: str, memory: float | None) -> GpuModel:
     """The GPU of the catalogue whose name, without its memory, these words hold; of several the one
-    with the nearest memory."""
+    of the form that they name, with the nearest memory."""
     plain = re.sub(r"[_ ]", "-", words.split("(", maxsplit=1)[0]).upper()
     plain = plain.replace("RTX4", "RTX-4").replace("RTX3", "RTX-3").replace("TITAN-RTX", "RTX-2080")
     kinds = [(re.split(r"-(?:SXM|PCIE|NVL|\d+GB|TI)", name)[0].upper(), name) for name in gpus()]
     held = [kind for kind, _ in kinds if kind in plain]
     longest = max(held, key=len, default="A100")
     alike = [gpus()[name] for kind, name in kinds if kind == longest]
-    return min(alike, key=lambda gpu: abs(gpu.memory_gib - (memory or gpu.memory_gib)))
+    form = re.search(r"SXM|PCIE|NVL", plain)
+    formed = [gpu for gpu in alike if form and form[0] in gpu.name.upper()] or alike
+    return min(formed, key=lambda gpu: abs(gpu.memory_gib - (memory or gpu.memory_gib)))
 
 
 def _machine(said: Mapping[str, str]) -> ClusterHardware:
@@ -439,7 +445,8 @@ def _machine(said: Mapping[str, str]) -> ClusterHardware:
         fabric="infiniband",
         node_gpus=8,
         architecture=found.architecture,
-        fast8=2 * peak if found.architecture in {"Hopper", "Ada", "Blackwell"} else 0.0,
+        multiprocessors=found.multiprocessors,
+        fast8=peak * NARROW.get(found.architecture, 0.0),
     )
 
 

@@ -48,6 +48,8 @@ class GpuModel(NamedTuple):
     """As its name and its vendor say it."""
     bf16_tflops: int
     """FP16 where the architecture has no BF16."""
+    multiprocessors: int
+    """As torch counts them: AMD's compute units."""
     memory_gbs: int
     link: Literal["nvlink", "pcie", "infinity-fabric"]
     link_gbs: int
@@ -314,6 +316,7 @@ def _gpu(row: dict[str, str]) -> GpuModel:
         architecture=row["architecture"],
         memory_gib=int(row["memory_gib"]),
         bf16_tflops=int(row["bf16_tflops"]),
+        multiprocessors=int(row["multiprocessors"]),
         memory_gbs=int(row["memory_gbs"]),
         link=_one(row["link"], "nvlink", "pcie", "infinity-fabric"),
         link_gbs=int(row["link_gbs"]),

@@ -222,6 +222,7 @@ class ClusterHardware(NamedTuple):
     architecture: str = "Ampere"
     fast8: float = 0.0
     """Dense FLOP/s in 8-bit types; 0 where there are none."""
+    multiprocessors: int = 108
     measured: MeasuredLinks | None = None
     """What an all-reduce has reached on these links."""
 

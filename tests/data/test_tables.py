@@ -94,6 +94,7 @@ def test_every_gpu_has_plausible_figures_and_a_source() -> None:
         names += [gpu.name, *gpu.aliases]
         assert 8 <= gpu.memory_gib <= 288
         assert 10 <= gpu.bf16_tflops <= 2500
+        assert 10 <= gpu.multiprocessors <= 304
         assert gpu.link_gbs >= 32
         assert gpu.source
     assert len(names) == len(set(names))

@@ -36,6 +36,11 @@ _FUSED_LOSS_BYTES = 8
 """Compiled, or in chunks: read three times, written once, in 16 bits."""
 
 
+_COMPLEX = ("torchtitan",)
+"""Frameworks that rotate by complex numbers (torchtitan/models/common/rope.py), for which
+torch.compile makes no code of its own (torch/_inductor/lowering.py)."""
+
+
 class LayerTimes(NamedTuple):
     """Seconds of one layer, or of what is in no layer, in one micro-batch on one rank."""
 
@@ -49,6 +54,8 @@ class LayerTimes(NamedTuple):
     """Kernels of the forward pass."""
     added: float = 0.0
     """Of the backward pass alone, beside two for each of those."""
+    tail: float = 0.0
+    """Of the forward pass, the end, whose results the backward pass does not need."""
 
 
 def count_flops(setup: Setup) -> float:
@@ -118,7 +125,16 @@ def _layer(setup: Setup, machine: ClusterHardware, tensors: tuple[Tensor, ...]) 
         linear.forward,
         count_kernels(setup, tensors),
         count_added(setup, tensors),
+        compute_tail(setup, machine, tensors),
     )
+
+
+def compute_tail(setup: Setup, machine: ClusterHardware, tensors: tuple[Tensor, ...]) -> float:
+    """Seconds of the last product, of all experts; 0 where an adapter beside it has a gradient."""
+    last = tuple(one for one in tensors if one.name == "down_proj")
+    if any(products.has_adapter(setup, one) for one in last):
+        return 0.0
+    return products.compute_products(setup, machine, last).forward
 
 
 def count_added(setup: Setup, tensors: tuple[Tensor, ...]) -> int:
@@ -206,7 +222,7 @@ def count_elementwise(setup: Setup, tensors: tuple[Tensor, ...]) -> float:
     A norm reads and writes once; an RMSNorm in single kernels ten times, mostly in fp32. A sum
     reads two and writes one, or is fused with the norm after it. An activation reads its input
     and writes its output, in between once more where a gate is not fused. Rotation goes to fp32
-    and back.
+    and back. Keys and values that are repeated for all heads are written out.
     """
     sizes, tp, e = setup.model.sizes, setup.mesh.tp, setup.recipe.compute
     fused = setup.compiled or setup.framework == "megatron"
@@ -220,7 +236,10 @@ def count_elementwise(setup: Setup, tensors: tuple[Tensor, ...]) -> float:
     width += _ffn(setup, tensors) / tp * (gate if sizes.gated else 2) * e
     if not sizes.positions:
         turned = (sizes.heads + sizes.kv_heads) * sizes.head_dim / tp
-        width += turned * (2 * e if whole else 20)
+        joined = whole and setup.framework not in _COMPLEX
+        width += turned * (2 * e if joined else 20)
+    if setup.repeat_kv and sizes.kv_heads < sizes.heads:
+        width += 2 * e * (sizes.heads + sizes.kv_heads) * sizes.head_dim / tp
     return width * setup.tokens
 
 
@@ -239,7 +258,5 @@ def _head(setup: Setup, machine: ClusterHardware) -> LayerTimes:
     one = products.build_product(setup, sizes.hidden, sizes.vocab, narrow=False, frozen=frozen)
     took = products.compute_product(one, machine)
     each = _LOSS_BYTES.get(setup.loss, _FUSED_LOSS_BYTES)
-    if setup.compiled:
-        each = _FUSED_LOSS_BYTES
     half = setup.tokens * sizes.vocab / setup.mesh.tp * each / 2 / rates.get_memory_rate(machine)
     return LayerTimes(took.forward + half, took.backward + half, calls=10)

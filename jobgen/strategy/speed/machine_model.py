@@ -21,7 +21,7 @@ _GBPS = {"infiniband": 200, "roce": 200, "efa": 100, "ethernet": 100, "none": 10
 }
 """Gigabits a second of a card where the profile does not say: HDR InfiniBand, its like in RoCE, an
 EFA device of p4d and p5, the one card of a node in an ordinary data centre, and none of them."""
-_NARROW = {"Hopper": 2.0, "Ada": 2.0, "Blackwell": 2.0, "CDNA3": 2.0, "CDNA4": 2.0}
+NARROW = {"Hopper": 2.0, "Ada": 2.0, "Blackwell": 2.0, "CDNA3": 2.0, "CDNA4": 2.0}
 """How much faster 8-bit products are than 16-bit ones, dense (the vendors' datasheets)."""
 
 
@@ -72,5 +72,6 @@ def build_machine(
         node_gpus=ranks,
         node_memory=memory,
         architecture=gpu.architecture,
-        fast8=peak * _NARROW.get(gpu.architecture, 0.0),
+        multiprocessors=gpu.multiprocessors,
+        fast8=peak * NARROW.get(gpu.architecture, 0.0),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import prod
+from math import ceil, prod
 
 from jobgen.named_tuple import NamedTuple
 from jobgen.strategy.estimate import ClusterHardware
@@ -15,6 +15,9 @@ _UNPACKED = 16.0
 masked, its zero taken off, scaled to 2 (AutoGPTQ, nn_modules/qlinear/qlinear_cuda_old.py)."""
 
 
+_TILES = ((256, 128), (128, 256), (128, 128))
+"""Of the results of a product, the largest that cuBLAS's kernels compute at once; smaller ones are
+less efficient (NVIDIA, Matrix Multiplication Background User's Guide, "Tile quantization")."""
 _OWN_ADAPTERS = ("megatron", "torchtune", "litgpt")
 """Frameworks whose LoRA is their own, not peft's."""
 
@@ -98,29 +101,56 @@ def compute_products(setup: Setup, machine: ClusterHardware, tensors: tuple[Tens
 def compute_product(one: Product, machine: ClusterHardware) -> Both:
     """Seconds of one matrix product forward, and of the one or two backward.
 
-    Tensor cores multiply at the rate of a large product; operands that do not fit in caches are
+    Tensor cores multiply at the rate of a large product, as far as its tiles fill them; operands
+    that do not fit in caches are
     read at the same time, and the last tiles are written when nothing is left to multiply:
     max(2 m n k / rate, bytes read / bandwidth) + bytes written / bandwidth. This is the roofline
     (Williams et al., 2009, doi:10.1145/1498765.1498785) with the writing set apart.
     """
-    fp32 = one.compute >= rates.FP32
-    rate = (
-        rates.get_vector_rate(machine)
-        if fp32
-        else rates.get_matmul_rate(machine, narrow=one.narrow)
-    )
     speed = rates.get_memory_rate(machine)
     kept = min(one.hidden, one.inner, one.outer) if one.tp > 1 else one.inner + one.outer
     widths = kept + (one.inner + one.outer - kept) / one.tp  # of this rank's input and output
     weights = one.copies * one.inner * one.outer / one.tp
-    work = 2.0 * one.tokens * one.inner * one.outer / one.tp / rate
     half = one.compute * one.tokens * widths / 2 / speed
     casts = (one.cast * one.tokens * widths / 2 + one.weights_cast * weights) / speed
-    ahead = max(work, half + one.compute * weights / speed) + half + casts
-    back = ahead
+    read = half + one.compute * weights / speed
+    inner, outer = _divide_widths(one)
+    ahead = max(_multiply(one, machine, one.tokens, outer), read) + half + casts
+    back = max(_multiply(one, machine, one.tokens, inner), read) + half + casts
     if not one.frozen:
-        back += max(work, 2 * half) + one.grads * weights / speed
+        back += max(_multiply(one, machine, outer, inner), 2 * half)
+        back += one.grads * weights / speed
     return Both(ahead, back)
+
+
+def _divide_widths(one: Product) -> tuple[float, float]:
+    """The widths that lie on one rank: tp divides the one that is not the hidden width."""
+    if one.outer != one.hidden or one.inner == one.hidden:
+        return one.inner, one.outer / one.tp
+    return one.inner / one.tp, one.outer
+
+
+def _multiply(one: Product, machine: ClusterHardware, rows: float, columns: float) -> float:
+    """Seconds of multiplying for a result of so many rows and columns."""
+    work = 2.0 * one.tokens * one.inner * one.outer / one.tp
+    if one.compute >= rates.FP32:
+        return work / rates.get_vector_rate(machine)
+    each = rows / one.copies if rows == one.tokens else rows
+    filled = measure_fill(each, columns, one.copies, machine.multiprocessors)
+    return work / rates.get_matmul_rate(machine, narrow=one.narrow, filled=filled)
+
+
+def measure_fill(rows: float, columns: float, copies: float, multiprocessors: int) -> float:
+    """Part of the multiprocessors' time that goes into results of this size, with the best tiles.
+
+    Tiles at the edges are computed whole, and the last wave of tiles takes as long as any
+    (NVIDIA, Matrix Multiplication Background User's Guide, "Wave quantization").
+    """
+    return max(
+        copies * rows * columns / (ceil(tiles / multiprocessors) * multiprocessors * high * wide)
+        for high, wide in _TILES
+        for tiles in [copies * ceil(rows / high) * ceil(columns / wide)]
+    )
 
 
 def compute_adapters(setup: Setup, machine: ClusterHardware, tensor: Tensor, one: Product) -> Both:

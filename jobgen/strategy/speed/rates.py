@@ -2,39 +2,78 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from jobgen.strategy.estimate import ClusterHardware
 
 MATMUL = {
-    "Ampere": 0.869,
-    "Hopper": 0.803,
-    "Blackwell": 0.776,
+    "A100-PCIE": 0.75,
+    "A40": 0.815,
+    "A10G": 0.992,
+    "L4-": 0.586,
+    "RTX-A": 0.796,
+    "RTX-3090": 1.079,
+    "RTX-5090": 1.139,
+    "RTX-PRO": 0.827,
+    "RTX-6000-Ada": 0.743,
+    "L40S": 0.743,
+    "H20-": 0.958,
+    "Ampere": 0.848,
+    "Ada": 0.988,
+    "Hopper": 0.799,
+    "Blackwell": 0.754,
     "CDNA3": 0.514,
-    "Ada": 0.962,
+    "Volta": 0.684,
+    "Turing": 0.651,
 }
-"""The best that 16-bit matrix products reach of the peak, over all shapes: the table of maximum
-achievable matmul FLOPS in stas00/ml-engineering, compute/accelerator/README.md (A100 SXM 271.2 of
-312, H100 SXM 794.5 of 989, B200 1745 of 2250, MI300X 668 of 1300 TFLOP/s). Ada:
-cuBLAS on an L20, up to 115 of 119.5 TFLOP/s (xlite-dev/LeetCUDA, kernels/hgemm/README.md)."""
-MATMUL_8 = {"Hopper": 0.709, "Blackwell": 0.763}
-"""The same for 8-bit types, the second table there (H100 SXM 1402.6 of 1979, B200 3432 of 4500)."""
+"""The best that square 16-bit products of 1024 to 10240 reach of the peak, by the beginning of a
+GPU's name or by its architecture: zzc0721/torch-performance-test-data, database.md and issues, the
+middle of what it has of each (TFLOP/s: A100 SXM 264.5 and PCIe 234.1 of 312, A40 122.3 of 150, A10G
+69.5 of 70, RTX A6000 123.3 of 155, RTX 3090 76.6 of 71, RTX 4090 163.1 of 165, RTX 5090 239.1 of
+210, RTX PRO 6000 413.7 of 500, L4 70.9 of 121, L40S 269.2 of 362, H20 141.9 of 148, H200 790.3 of
+989, B200 1696 of 2250, V100S 88.9 of 130, T4 42.3 of 65). A graphics card's clock is higher than
+its datasheet's; power limits others. The RTX 6000 Ada has the L40S's chip. MI300X: 668 of 1300, the
+table of maximum achievable matmul FLOPS in stas00/ml-engineering, compute/accelerator/README.md."""
+MATMUL_8 = {"Hopper": 0.709, "Blackwell": 0.763, "CDNA3": 0.443}
+"""The same for 8-bit types: the second table there (H100 SXM 1402.6 of 1979, B200 3432 of 4500);
+MI300X 1159 of 2615 (Azure/AI-benchmarking-guide, ND_MI300X_v5_results.md)."""
 OTHERS = 0.8
-"""Where nobody has published it: the middle of that table."""
-TYPICAL = 0.85
-"""What one family of shapes reaches of the best shape: "around 80-90%", the same repository,
-compute/accelerator/benchmarks/README.md."""
-SUSTAINED = {"Hopper": 0.6}
-"""What sample large inputs reach of the peak, where that is known to be less: power, not tensor
-cores, limits a H100 that multiplies for longer than a benchmark. pytorch/ao, the first
-benchmarks/float8/float8_roofline.py (H100_PCT_ACHIEVABLE_GEMM_TOPS)."""
-FLASH = {"Hopper": 0.35, "Blackwell": 0.35}
-"""FlashAttention-2 reaches 35 % of a H100 (abstract of FlashAttention-3, arXiv 2407.08608)."""
+"""Where nobody has published it: the middle of those."""
+SUSTAINED = {
+    "A100-PCIE": 0.69,
+    "A100": 0.737,
+    "A800": 0.737,
+    "RTX-A": 0.613,
+    "A40": 0.738,
+    "L4-": 0.491,
+    "H100-PCIE": 0.573,
+    "H20-": 1.0,
+    "Hopper": 0.652,
+    "GB200": 0.575,
+    "B200": 0.575,
+}
+"""What products that take longer than a benchmark's reach of the peak, where that is known to be
+less: power, not tensor cores, limits them. With matrices of 8192, A100 230 of 312 and RTX A6000 95
+of 155 TFLOP/s (mli/transformers-benchmarks, README.md), A100 PCIe 215 of 312, A40 110.6 of 150 and
+L4 59.4 of 121 (zzc0721/torch-performance-test-data, issues 108, 185 and 120); H100 PCIe 433 of 756
+(pytorch/ao, pull request 3342); in 8 bits, after 10,000 such products of random values, H100 1290
+of 1979 and GB200 2877 of 5000 (Azure/AI-benchmarking-guide, ND_H100_v5_results.md and
+ND_GB200_v6_results.md), taken for 16 bits as well: pytorch/ao saw one part for both, 60 % on H100
+of 500 W instead of 700 W (H100_PCT_ACHIEVABLE_GEMM_TOPS in the first
+benchmarks/float8/float8_roofline.py)."""
+FLASH = {"RTX": 0.91, "Hopper": 0.35, "Blackwell": 0.15, "CDNA3": 0.25}
+"""FlashAttention-2 reaches 35 % of a H100 (abstract of FlashAttention-3, arXiv 2407.08608), 374 of
+a GB200's 2500 TFLOP/s and 329 of a MI300X's 1307 (Azure/AI-benchmarking-guide); on a graphics card,
+whose ordinary cores are not so far behind its tensor cores, 191 of an RTX 5090's 209.5
+(gau-nernst's blog, Writing Speed-of-Light Flash Attention for 5090)."""
 FLASH_OTHERS = 0.6
 """And 50 to 73 % of an A100 (abstract of FlashAttention-2, arXiv 2307.08691)."""
 FIRST_FLASH = 0.325 / 0.6
 """What the first FlashAttention reaches of it: 25 to 40 % of an A100, the same abstract."""
-FUSED_FLASH = {"Hopper": 0.55}
+FUSED_FLASH = {"Hopper": 0.55, "Blackwell": 0.35}
 """Megatron's attention is cuDNN's, near FlashAttention-3, which reaches up to 75 % of a H100
-forward and FlashAttention-2's 35 % at the least: the middle."""
+forward and FlashAttention-2's 35 % at the least: the middle. On a B200 it reaches up to 55 % (71 %
+are 1.3 times cuDNN's, abstract of FlashAttention-4) and FlashAttention-2's 15 % at the least."""
 OLD = ("mosaic",)
 """Frameworks of published runs that had the first FlashAttention: llm-foundry's Triton one."""
 CONTENTION = 0.189
@@ -43,14 +82,26 @@ and MI250: abstract of arXiv 2507.03114."""
 SLOWEST = 1.04
 """All wait for the slowest GPU, and GPUs alike differ by 8 % on the average of five large systems
 (abstract of arXiv 2208.11035): half of that above the middle."""
-VECTOR = {"Volta": 8, "Turing": 8, "Ada": 4, "Blackwell": 28}
-"""How many times faster tensor cores are in 16 bits than the ordinary ones in fp32 (datasheets)."""
+VECTOR = {
+    "RTX": 2,
+    "A10-": 4,
+    "A10G": 2,
+    "A16": 4,
+    "A40": 4,
+    "L4": 4,
+    "Ada": 4,
+    "Volta": 8,
+    "Turing": 8,
+    "Blackwell": 28,
+}
+"""How many times faster tensor cores are in 16 bits than the ordinary ones in fp32 (datasheets):
+cards for graphics have many more of the ordinary ones."""
 VECTOR_OTHERS = 16
-GRAPHICS = {"RTX": 2, "L4": 4, "A10-": 4, "A10G": 2, "A16": 4, "A40": 4}
-"""The same by the beginning of a name: cards for graphics have many more of the ordinary ones."""
-MEMORY = 0.92
-"""Of the bandwidth of GPU memory that a kernel reaches which only reads and writes:
-torchao/testing/training/roofline_utils.py."""
+MEMORY = {"CDNA3": 0.77}
+MEMORY_OTHERS = 0.92
+"""Of the bandwidth of GPU memory that a kernel reaches which only reads and writes: 2.2 of 2.4 TB/s
+(torchao/testing/training/roofline_utils.py); MI300X 4.09 of 5.3 (triad of BabelStream, Azure's
+guide)."""
 LINK = {"nvlink": 0.8, "pcie": 0.88}
 """Of a link in one direction: 78 % on A100, 80 to 82 % on H200 for all-gather and reduce-scatter;
 PCIe 5.0 x16 55 of 63 GB/s (stas00/ml-engineering, network/README.md)."""
@@ -71,31 +122,46 @@ ZeRO-Offload (arXiv 2101.06840), 2.57 s and 14.76 s for ten billion."""
 CPU_ADAM_TORCH = 1.476e-9
 
 
-def get_matmul_rate(machine: ClusterHardware, *, narrow: bool = False) -> float:
-    """FLOP/s of a large matrix product, in 8-bit types where ``narrow``."""
+def get_matmul_rate(
+    machine: ClusterHardware, *, narrow: bool = False, filled: float = 1.0
+) -> float:
+    """FLOP/s of a matrix product, in 8-bit types where ``narrow``, that fills this part of the
+    multiprocessors' time."""
+    peak, best = machine.peak, _look_up(MATMUL, machine, OTHERS)
     if narrow and machine.fast8:
-        return machine.fast8 * TYPICAL * MATMUL_8.get(machine.architecture, 0.71)
-    known = SUSTAINED.get(machine.architecture)
-    return machine.peak * (known or TYPICAL * MATMUL.get(machine.architecture, OTHERS))
+        peak, best = machine.fast8, _look_up(MATMUL_8, machine, OTHERS)
+    return peak * min(best * filled, _look_up(SUSTAINED, machine, best))
 
 
 def get_attention_rate(machine: ClusterHardware, framework: str) -> float:
     """FLOP/s of attention that keeps no matrix of scores: at most those of a matrix product."""
-    part = FLASH.get(machine.architecture, FLASH_OTHERS)
+    part = _look_up(FLASH, machine, FLASH_OTHERS)
     if framework in OLD:
         part *= FIRST_FLASH
     elif framework == "megatron":
-        part = FUSED_FLASH.get(machine.architecture, part)
+        part = _look_up(FUSED_FLASH, machine, part)
     return min(machine.peak * part, get_matmul_rate(machine))
 
 
 def get_vector_rate(machine: ClusterHardware) -> float:
     """FLOP/s of a matrix product without tensor cores, as near its peak as ``get_matmul_rate``."""
-    named = (times for begin, times in GRAPHICS.items() if machine.gpu.startswith(begin))
-    faster = next(named, None) or VECTOR.get(machine.architecture, VECTOR_OTHERS)
-    return get_matmul_rate(machine) / faster
+    return get_matmul_rate(machine) / _look_up(VECTOR, machine, VECTOR_OTHERS)
+
+
+def _look_up(table: Mapping[str, float], machine: ClusterHardware, default: float) -> float:
+    """The first number whose key begins the GPU's name or is its architecture."""
+    names = (machine.architecture, machine.gpu)
+    return next(
+        (part for key, part in table.items() if key == names[0] or names[1].startswith(key)),
+        default,
+    )
 
 
 def get_memory_rate(machine: ClusterHardware) -> float:
     """Bytes per second of a kernel that only reads and writes."""
-    return machine.bandwidth * MEMORY
+    return machine.bandwidth * get_memory_share(machine)
+
+
+def get_memory_share(machine: ClusterHardware) -> float:
+    """Part of the bandwidth in the datasheet that it is."""
+    return _look_up(MEMORY, machine, MEMORY_OTHERS)

@@ -6,13 +6,16 @@ from jobgen.named_tuple import NamedTuple
 from jobgen.strategy.estimate import ClusterHardware, StepTime, Volume
 from jobgen.strategy.setup import Setup, get_work_unit
 from jobgen.strategy.spec import TRAITS
-from jobgen.strategy.speed import collectives, compute, measured_compute, rates, traffic
+from jobgen.strategy.speed import collectives, compute, copies, measured_compute, rates, traffic
 from jobgen.strategy.speed.collectives import Load
 from jobgen.strategy.speed.compute import LayerTimes
 from jobgen.strategy.speed.step_formulas import format_formulas
 from jobgen.strategy.speed.traffic import Traffic
 
 _FP32 = 4
+_RECOMPUTES_ALL = ("torchtitan", "megatron", "megatron-deepspeed", "deepspeed")
+"""Frameworks that do not let torch's checkpoint stop early: torchtitan sets ``early_stop=False``,
+the others have a checkpoint of their own."""
 
 
 class Passes(NamedTuple):
@@ -79,9 +82,13 @@ def _passes(setup: Setup, machine: ClusterHardware) -> Passes:
     count = setup.model.sizes.layers
     most, last = -(-count // setup.mesh.pp), count // setup.mesh.pp
     final = _stage(setup, one, last, out)
-    if setup.mesh.pp == 1:
-        return final
-    return max(_stage(setup, one, most, None), final, key=lambda passes: passes.both)
+    if setup.mesh.pp > 1:
+        final = max(_stage(setup, one, most, None), final, key=lambda passes: passes.both)
+    copied, speed = copies.count_copied(setup), rates.get_memory_rate(machine)
+    return final._replace(
+        forward=final.forward + copied.forward / speed,
+        backward=final.backward + copied.backward / speed,
+    )
 
 
 def _measured_passes(setup: Setup, machine: ClusterHardware) -> Passes:
@@ -125,11 +132,14 @@ def _again(setup: Setup, one: LayerTimes) -> float:
     Selective: what stands between queries, keys and values and their result (Megatron-LM, arXiv
     2205.05198); in torchtitan all but attention and every second product with weights
     (torchtitan/distributed/activation_checkpoint.py: "all compute ops, except every second mm").
+    Full: everything, or all but the end, where torch's checkpoint stops as soon as it has what the
+    backward pass needs (torch/utils/checkpoint.py, ``early_stop``).
     """
     if setup.recompute == "none":
         return 0.0
     if setup.recompute == "full":
-        return one.forward
+        stops = not setup.reentrant and setup.framework not in _RECOMPUTES_ALL
+        return one.forward - one.tail * stops
     if setup.framework == "torchtitan":
         return one.forward - one.attention - one.products / 2
     return one.attention

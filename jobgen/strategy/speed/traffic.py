@@ -206,9 +206,15 @@ def _fewer(ranks: RankGroup, divided: float) -> RankGroup:
     return RankGroup(size, max(1, min(size, int(ranks.inside / divided))))
 
 
+def gathers_again(setup: Setup) -> bool:
+    """Whether parameters are given up after the forward pass."""
+    kept = setup.strategy == "fsdp2" and setup.reshard is False
+    return TRAITS[setup.strategy].stage == 3 and not kept
+
+
 def _again(setup: Setup, shards: RankGroup, stage: int) -> RankGroup | None:
     """The ranks that parameters are gathered from again in the backward pass."""
-    if stage < 3 or (setup.strategy == "fsdp2" and setup.reshard is False):
+    if not gathers_again(setup) or stage < 3:
         return None
     if setup.strategy == "fsdp2" and setup.reshard is not True:
         return collectives.cut_group(shards, int(setup.reshard))
@@ -218,7 +224,8 @@ def _again(setup: Setup, shards: RankGroup, stage: int) -> RankGroup | None:
 def _tensor(setup: Setup) -> Iterator[Traffic]:
     """Two all-reduces of s b h forward in each layer and two backward; with sequence parallel as
     many bytes in all-gathers and reduce-scatters (Megatron-LM, arXiv 1909.08053 section 3, and
-    2205.05198 section 4.2.2). A recomputed forward pass sends again.
+    2205.05198 section 4.2.2). A recomputed forward pass sends again; torchtitan's selective one
+    keeps what it reduced, and gathers again (torchtitan/distributed/activation_checkpoint.py).
 
     Backward, Megatron reduces the input's gradient beside the product that makes the weights'
     (core/tensor_parallel/layers.py, LinearWithGradAccumulationAndAsyncCommunication).
@@ -239,7 +246,8 @@ def _tensor(setup: Setup) -> Iterator[Traffic]:
         return
     yield Traffic("all-gather", "activations", ranks, payload, each * again, ahead)
     yield Traffic("reduce-scatter", "activations", ranks, payload, each * again, ahead)
-    yield Traffic("all-gather", "activations", ranks, payload, each, back)
+    some = setup.recompute == "selective" and setup.framework == "torchtitan"
+    yield Traffic("all-gather", "activations", ranks, payload, each * (1 + some), back)
     yield Traffic("reduce-scatter", "activations", ranks, payload, each, reduced)
 
 

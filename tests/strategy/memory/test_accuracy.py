@@ -159,24 +159,25 @@ def test_a_kept_first_estimate_counts_for_the_interval() -> None:
 def test_nine_in_ten_steps_are_near_what_was_measured() -> None:
     found = score().summarize(score().score_steps(rows()))
     assert found["rows"] >= 200
-    assert found["median_pct"] <= 8
-    assert found["p90_pct"] <= 21
+    assert found["median_pct"] <= 6
+    assert found["p90_pct"] <= 20
 
 
 @pytest.mark.parametrize(
     ("file", "memory", "steps", "died"),
-    [("planner_unseen.csv", 63, 58, 6), ("planner_unseen_2.csv", 107, 67, 21)],
+    [("planner_unseen.csv", 63, 67, 6), ("planner_unseen_2.csv", 107, 67, 21)],
 )
 def test_runs_that_had_no_part_in_the_planner_are_estimated_to_fit_unless_they_died(
     file: str, memory: int, steps: int, died: int
 ) -> None:
     unseen = benchmark().read_rows(ROWS.with_name(file))
     assert len({one.id for one in unseen}) == len(unseen)
-    scored = score().score_memory(unseen)
-    assert (len(scored), len(score().score_steps(unseen))) == (memory, steps)
+    scored, timed = score().score_memory(unseen), score().score_steps(unseen)
+    assert (len(scored), len(timed)) == (memory, steps)
     assert score().summarize(scored)["median_pct"] <= 7
     assert score().summarize(scored)["p90_pct"] <= 17
     assert score().measure_coverage(scored) >= 88
+    assert score().summarize(timed)["median_pct"] <= 11
     found = score().score_fits(unseen)
     assert (found["oom_rows"], found["oom_called_fits"]) == (died, 0)
     assert found["ran_called_fits_rate"] >= 0.95
@@ -219,6 +220,22 @@ def test_a_table_of_own_kernels_and_of_hugging_face_has_rows_of_both() -> None:
     source = "https://github.com/unslothai/unsloth README.md"
     assert read(source=source, locator="Unsloth").setup.loss == "fused"
     assert read(source=source, locator="Hugging Face + FA2").setup.loss == "plain"
+
+
+@pytest.mark.parametrize(
+    ("words", "memory", "name"),
+    [
+        ("H100-SXM-96GB(HBM2e,500W)", "96", "H100-SXM5-80GB"),
+        ("H100 NVL", "94", "H100-NVL-94GB"),
+        ("A100-80GB", "80", "A100-SXM4-80GB"),
+        ("DGX-GB200", "186", "GB200-186GB"),
+        ("MI300X", "192", "MI300X-192GB"),
+    ],
+)
+def test_a_gpu_is_of_the_form_that_is_named(words: str, memory: str, name: str) -> None:
+    machine = read(gpu=words, gpu_mem_gb=memory).machine
+    assert machine.gpu == name
+    assert bool(machine.fast8) == (machine.architecture != "Ampere")
 
 
 def test_torchtitan_compiles_its_loss_since_april_2025() -> None:

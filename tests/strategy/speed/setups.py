@@ -26,6 +26,7 @@ H100 = A100._replace(
     link=450e9,
     network=50e9,
     architecture="Hopper",
+    multiprocessors=132,
     fast8=1979e12,
 )
 SMALL = build_model(Architecture("small", 4, 64, 4, 4, 16, 256, 1000, tied=True))

@@ -117,7 +117,7 @@ def test_model_flops_are_six_for_each_parameter_and_token_and_attention() -> Non
 def test_recomputing_all_costs_one_forward_pass_more() -> None:
     plain, again = (
         compute_step(llama(), A100).compute,
-        compute_step(llama(recompute="full"), A100).compute,
+        compute_step(llama(recompute="full", reentrant=True), A100).compute,
     )
     some = compute_step(llama(recompute="selective"), A100).compute
     assert plain < some < again
@@ -164,6 +164,15 @@ def test_fp8_is_faster_where_there_are_units_for_it() -> None:
 def test_fp32_does_without_tensor_cores() -> None:
     fp32 = Recipe("fp32", 4, 4, 0, 8, compute=4, reduce=4)
     assert compute_step(llama(recipe=fp32), A100).compute > 8 * compute_step(llama(), A100).compute
+
+
+def test_torch_compile_leaves_complex_rotation_and_an_eager_loss_alone() -> None:
+    def compute(**keys: Any) -> float:
+        return compute_step(llama(compiled=True, **keys), A100).compute
+
+    assert compute(framework="torchtitan") > 1.01 * compute()
+    assert compute(loss="plain") > compute(loss="compiled")
+    assert compute(repeat_kv=True) > compute()
 
 
 def test_compiling_is_never_slower() -> None:

@@ -1,0 +1,42 @@
+"""What sharding copies within a GPU's memory, by framework."""
+
+from __future__ import annotations
+
+import pytest
+
+from jobgen.strategy.setup import Adapters
+from jobgen.strategy.spec import Mesh
+from jobgen.strategy.speed.copies import count_copied
+from tests.strategy.speed.setups import AUTOCAST, LLAMA, MIXED, setup
+
+
+@pytest.mark.parametrize(
+    ("strategy", "recipe", "forward", "backward"),
+    [
+        ("ddp", AUTOCAST, 0, 0),
+        ("zero1", MIXED, 0, 0),
+        # gradients are laid in order and cast to 4 bytes: 4 in bf16, 2 to read and 4 to write
+        ("fsdp", AUTOCAST, 0, 4 + 6),
+        # each gather is read and written again, and gradients are laid in order and cast at once
+        ("fsdp2", AUTOCAST, 4, 4 + 6),
+        ("zero2", MIXED, 0, 4),
+        ("zero3", MIXED, 4, 4 + 4),
+    ],
+)
+def test_bytes_of_each_parameter(
+    strategy: str, recipe: object, forward: int, backward: int
+) -> None:
+    found = count_copied(setup(strategy, model=LLAMA, recipe=recipe, mesh=Mesh(1, 8)))
+    assert found.forward == pytest.approx(forward * LLAMA.count)
+    assert found.backward == pytest.approx(backward * LLAMA.count)
+
+
+def test_nothing_is_copied_on_one_rank() -> None:
+    assert count_copied(setup("fsdp2", model=LLAMA, mesh=Mesh(1, 1))) == (0, 0)
+
+
+def test_parameters_that_are_kept_are_copied_once_and_frozen_ones_have_no_gradients() -> None:
+    kept = setup("fsdp2", model=LLAMA, recipe=AUTOCAST, mesh=Mesh(1, 8), reshard=False)
+    assert count_copied(kept).backward == pytest.approx(6 * LLAMA.count)
+    frozen = count_copied(kept._replace(adapters=Adapters(8, ())))
+    assert frozen.backward < 0.1 * LLAMA.count

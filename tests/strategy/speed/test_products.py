@@ -1,0 +1,60 @@
+"""Matrix products: how far tiles fill a GPU, and what cards reach of their peak."""
+
+from __future__ import annotations
+
+import pytest
+
+from jobgen.data import gpus
+from jobgen.strategy.speed.machine_model import build_machine
+from jobgen.strategy.speed.products import measure_fill
+from jobgen.strategy.speed.rates import get_matmul_rate
+
+A100_MULTIPROCESSORS = 108
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "copies", "part"),
+    [
+        # 9 x 12 tiles of 256 x 128 are one wave
+        (2304, 1536, 1, 1),
+        # a row more begins another row of tiles: three waves of tiles half as large are best
+        (2305, 1536, 1, 2 / 3),
+        # 128 x 128: half of a multiprocessor's work, so a quarter of the wave is left over
+        (128, 128, 27, 0.25),
+        (128, 128, 108, 1),
+    ],
+)
+def test_tiles_at_the_edge_and_the_last_wave_are_computed_whole(
+    rows: int, columns: int, copies: int, part: float
+) -> None:
+    filled = measure_fill(rows, columns, copies, A100_MULTIPROCESSORS)
+    assert filled == pytest.approx(part, rel=1e-3)
+
+
+def test_large_products_fill_a_gpu() -> None:
+    assert measure_fill(65536, 16384, 1, A100_MULTIPROCESSORS) > 0.98
+
+
+@pytest.mark.parametrize(
+    ("gpu", "tflops"),
+    [
+        ("A100-SXM4-80GB", 230),
+        ("RTX-A6000-48GB", 95),
+        ("RTX-4090-24GB", 163),
+        ("L40S-48GB", 269),
+        ("L4-24GB", 59),
+        ("A40-48GB", 111),
+        ("H20-SXM5-96GB", 142),
+        ("H200-SXM5-141GB", 645),
+        ("MI300X-192GB", 672),
+    ],
+)
+def test_the_rate_is_that_of_the_gpu_not_only_of_its_architecture(gpu: str, tflops: int) -> None:
+    machine = build_machine(gpus()[gpu], 8, 25e9, "infiniband")
+    assert round(get_matmul_rate(machine) / 1e12) == tflops
+
+
+def test_a_gpu_that_power_limits_loses_nothing_to_a_last_wave_that_is_nearly_full() -> None:
+    machine = build_machine(gpus()["H100-SXM5-80GB"], 8, 25e9, "infiniband")
+    assert get_matmul_rate(machine, filled=0.9) == get_matmul_rate(machine)
+    assert get_matmul_rate(machine, filled=0.5) < get_matmul_rate(machine)
