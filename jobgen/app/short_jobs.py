@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jobgen.app.prepare import JobFile, PreparedJob, examine
-from jobgen.errors import CheckFailed
+from jobgen.errors import CheckFailed, JobgenError
 from jobgen.model.bundle import Bundle, BundleFile
 from jobgen.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from jobgen.app.world import World
+    from jobgen.model.record import RunRecord
 
 TAKEN = ("setup", "env", "container", "slurm", "vars", "workdir", "secrets")
 """Keys that it takes over from the user's job."""
 _LEFT_OUT = frozenset({"begin", "dependency", "deadline", "reservation-time"})
 """Options of sbatch that say when the user's job runs."""
+_LAST, _READ = 3, 20
+"""Lines of a log that are shown if there is no report, and those they are taken from."""
+_NOISE = ("srun: ", "slurmstepd: ", "jobgen: ")
+"""Lines that follow from the end of the setup or the program."""
 
 
 class ShortJob(NamedTuple):
@@ -70,3 +75,23 @@ def _format_job(short: ShortJob, data: Mapping[str, Any]) -> str:
         kept = {k: v for k, v in slurm.items() if k.replace("_", "-") not in _LEFT_OUT}
         keys["slurm"] = kept
     return "".join(f"{key}: {json.dumps(value, default=str)}\n" for key, value in keys.items())
+
+
+def read_last_lines(world: World, record: RunRecord) -> str:
+    """The last lines that setup and the program printed, as one; the job's state if there are
+    none."""
+    from jobgen.app import logs
+    from jobgen.follow import Lines, View
+
+    try:
+        shown = logs.show(world, record.alias, View(lines=_READ))
+        lines = [line for each in shown if isinstance(each, Lines) for line in each.list_texts()]
+    except JobgenError as error:
+        return str(error)
+    return select_last(lines) or f"the job is {record.state}"
+
+
+def select_last(lines: Sequence[str]) -> str:
+    """The last lines that are not Slurm's or jobgen's, as one."""
+    own = [line.strip() for line in lines if line.strip() and not line.startswith(_NOISE)]
+    return "; ".join(own[-_LAST:])

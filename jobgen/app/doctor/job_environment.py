@@ -7,15 +7,15 @@ jobgen's in place of the program.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jobgen import payload
 from jobgen.app.prepare import JobFile, PreparedJob, examine
-from jobgen.app.short_jobs import ShortJob, prepare_short_job
+from jobgen.app.short_jobs import ShortJob, prepare_short_job, read_last_lines, select_last
 from jobgen.app.world import World
-from jobgen.errors import Invalid, JobgenError
+from jobgen.errors import Invalid
 from jobgen.model.bundle import BundleFile
 from jobgen.model.launchers import get_facts, name_agent
 from jobgen.named_tuple import NamedTuple
@@ -40,10 +40,6 @@ TIME = "5m"
 """The time limit. The job takes seconds, but torch on a cold file system may take minutes."""
 LOGIN_DEADLINE = 300.0
 _MARK = "jobgen-environment "
-_LAST, _READ = 3, 20
-"""Lines of a log that are shown if there is no report, and those they are taken from."""
-_NOISE = ("srun: ", "slurmstepd: ", "jobgen: ")
-"""Lines that follow from the end of the setup."""
 
 
 class EnvironmentCheck(NamedTuple):
@@ -159,7 +155,7 @@ def list_findings(world: World, check: EnvironmentCheck, record: RunRecord) -> I
             chunk = read_at(transport, path, 0, LIMIT)
         report = parse_report(chunk.data.decode("utf-8", "replace")) if chunk else None
     if report is None:
-        ending = _read_last_lines(world, record)
+        ending = read_last_lines(world, record)
     code = int(record.exit.partition(":")[0] or 0) if record.exit else None
     case = _build_case(check, report, ending, code)._replace(log=f"jobgen logs {record.alias}")
     nodes = f" ({record.nodes})" if record.nodes else ""
@@ -182,24 +178,6 @@ def _build_case(
     )
 
 
-def _read_last_lines(world: World, record: RunRecord) -> str:
-    """The last lines that setup printed, as one; the job's state if it printed nothing."""
-    from jobgen.app import logs
-    from jobgen.follow import Lines, View
-
-    try:
-        shown = logs.show(world, record.alias, View(lines=_READ))
-        lines = [line for each in shown if isinstance(each, Lines) for line in each.list_texts()]
-    except JobgenError as error:
-        return str(error)
-    return _select_last(lines) or f"the job is {record.state}"
-
-
-def _select_last(lines: Sequence[str]) -> str:
-    own = [line.strip() for line in lines if line.strip() and not line.startswith(_NOISE)]
-    return "; ".join(own[-_LAST:])
-
-
 def list_login_findings(world: World, check: EnvironmentCheck) -> Iterator[Finding]:
     """The same, on the login host: without the workdir, the container and GPUs."""
     site = check.ready.site
@@ -219,7 +197,7 @@ def list_login_findings(world: World, check: EnvironmentCheck) -> Iterator[Findi
     reports = [text.removeprefix(_MARK) for text in texts if text.startswith(_MARK)]
     report = parse_report(reports[-1]) if reports else None
     errors = split_lines(result.err.decode("utf-8", "replace"))
-    ending = "" if report else _select_last(errors)
+    ending = "" if report else select_last(errors)
     case = _build_case(check._replace(gpus=0), report, ending, result.code)
     host = site.login.host or "this machine"
     yield from judge_rows(f"The job's environment, on {host}", ROWS, case)
