@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -168,18 +169,19 @@ def explain_failure(
     activate: str,
 ) -> JobgenError:
     """The failure, at the line of the user's program, or at the key of the job; ``activate`` is the
-    hint where torch is missing."""
+    hint where torch or another module is missing."""
     kind, message, where = str(failed["failed"]), str(failed["message"]), failed.get("place")
-    hint = _HINTS.get(kind, "")
+    hint = activate if kind in {"torch", "import"} else _HINTS.get(kind, "")
     place = spec.find_place("train", str(failed.get("key")))
     if kind == "function":
         name = str(model.request.get(str(failed["key"]))).rpartition(":")[2]
         near = find_nearest(name, failed["known"])
         hint = f"did you mean {near}?" if near else "it must be a function of that file"
     if kind == "torch":
-        return CheckFailed(Diagnostic(UNMEASURED, message, None, activate))
+        return CheckFailed(Diagnostic(UNMEASURED, message, None, hint))
     if where:
         path = Path(str(model.request["workdir"]), str(where[0]))
         place = Place(world.format_path(path), int(where[1]))
-        world.read(path, place.file)
+        with suppress(Invalid):  # it may be gone when a job ends
+            world.read(path, place.file)
     return Invalid(Diagnostic(UNMEASURED, message, place, hint))

@@ -75,20 +75,26 @@ def _measure_by_job(call: Call, job: Path, cluster: str | None, *, dry_run: bool
 
 
 def _show_dry_run(call: Call, measuring: MeasuringJob) -> Exit:
-    """The job as ``submit --dry-run`` shows one, and its script; of that only the options of sbatch
-    and the program without -v."""
+    """The job as ``submit --dry-run`` shows it, with options of sbatch and program; with -v all
+    scripts."""
     from jobgen.app.submit import rehearse_submit
     from jobgen.cli import submit_dialog
 
     ready = measuring.ready
-    script = ready.bundle[ready.bundle.entry].content.decode()
-    lines = script.rstrip("\n").split("\n")
+    bundle = ready.bundle
+    scripts = {
+        name: bundle[name].content.decode().rstrip("\n").split("\n")
+        for name in (bundle.entry, "node.sh", "program.sh")
+    }
     if not call.flags.verbose:
-        program = ready.bundle["program.sh"].content.decode().rstrip("\n").split("\n")
-        lines = [*(line for line in lines if line.startswith("#SBATCH")), *program]
-    shown = "".join(f"  {defuse(line)}".rstrip() + "\n" for line in lines)
-    last = f"Script\n{shown}"
-    return submit_dialog.show_dry_run(call, ready, rehearse_submit(ready), "", last=last)
+        options = [line for line in scripts[bundle.entry] if line.startswith("#SBATCH")]
+        scripts = {bundle.entry: options, "program.sh": scripts["program.sh"]}
+    shown = [
+        f"{name}\n" + "".join(f"  {defuse(line)}".rstrip() + "\n" for line in lines)
+        for name, lines in scripts.items()
+    ]
+    dry = rehearse_submit(ready)
+    return submit_dialog.show_dry_run(call, ready, dry, "", last="\n".join(shown))
 
 
 def _run(call: Call, world: World, measuring: MeasuringJob) -> RunRecord:

@@ -45,9 +45,7 @@ from jobgen.cli.params import COUNTS, FILE, JOB, SECTIONS
 @click.option("--exact", is_flag=True, help="Count parameters by building the model (slow)")
 @click.option("--measure", is_flag=True, help="Measure your own model (train.model: FILE.py:NAME)")
 @click.option("--on-cluster", is_flag=True, help="With --measure: by a short job on the cluster")
-@click.option(
-    "-n", "--dry-run", is_flag=True, help="With --on-cluster: show the job; send nothing"
-)
+@click.option("--dry-run", is_flag=True, help="With --on-cluster: show the job; send nothing")
 @TRUST
 @OUTSIDE
 @click.option("--force", is_flag=True, help="Exit 0 even if a check fails")
