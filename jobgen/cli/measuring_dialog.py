@@ -11,6 +11,7 @@ from jobgen.cli.call import Call
 from jobgen.cli.output import defuse
 from jobgen.errors import Exit, JobgenError, Refused, TimedOut, Usage
 from jobgen.model.record import JobState
+from jobgen.shell import split_lines
 
 if TYPE_CHECKING:
     from jobgen.app.measuring_jobs import MeasuringJob
@@ -68,7 +69,8 @@ def _measure_by_job(call: Call, job: Path, cluster: str | None, *, dry_run: bool
         except Refused as error:
             if not measuring.ready.profile.value.nodes.gpus_per_node:
                 raise
-            call.output.say(defuse(f"{on} refuses a job without a GPU: {error}; requesting one"))
+            refusal = "; ".join(split_lines(str(error)))
+            call.output.say(f"{defuse(refusal)}\nrequesting a GPU")
             record = _run(call, world, prepare(gpus=1))
         keep_reports(world, measuring, record)
     return None
