@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from jobgen.model.record import RunRecord
     from jobgen.transport import Transport
 
-NAME, LABEL = "measure", "the measuring job"
+NAME, LABEL = "measure", "plan --measure"
 TIME = "15m"
 """The time limit. Most models take a minute, but torch on a cold file system may take minutes."""
 MEMORY = "8G"

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from jobgen.cli import measuring_dialog
 from tests.cli.conftest import ROOT, Jobgen, home_of
 from tests.waiting import HANG, until
 
@@ -128,3 +129,20 @@ def test_ctrl_c_cancels_the_job(jobgen: Jobgen, tmp_path: Path) -> None:
     assert child.returncode == 130, said
     assert "measure-1 is CANCELLED" in said
     assert "CANCELLED" in jobgen("ls", "-a").out
+
+
+@pytest.mark.slow
+def test_a_job_that_does_not_start_is_cancelled(
+    jobgen: Jobgen, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path, nodes=8, procs_per_node=1, launcher="plain", run="sleep 1000")
+    assert jobgen("submit", "-c", "local").code == 0
+    monkeypatch.setattr(measuring_dialog, "PATIENCE", 0.1)
+    said = jobgen(*CALL)
+    jobgen("cancel", "own-1")
+    assert said.code == 124, said.err
+    message = " ".join(said.err.split())
+    assert "measure-1 is PENDING (" in message
+    assert "and was cancelled" in message
+    assert "--set slurm.partition=NAME" in message
+    assert "measure-1 is CANCELLED" in message
