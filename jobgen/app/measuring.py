@@ -27,6 +27,12 @@ if TYPE_CHECKING:
 PROGRAM = "measure_model"
 DEADLINE = 1800.0
 """Seconds. Fake tensors take no memory, but every operation of the model is still called."""
+_ENVIRONMENT = {
+    # no GPU is touched: a model that asks for one is built on the CPU
+    "CUDA_VISIBLE_DEVICES": "",
+    # nothing is written into the workdir
+    "PYTHONDONTWRITEBYTECODE": "1",
+}
 _LAST = 300
 """Characters of the last line that a program printed before it ended."""
 
@@ -126,8 +132,7 @@ def _run(
                 done = subprocess.run(
                     [python, "-m", PROGRAM, str(asked), str(report)],
                     cwd=folder,
-                    # no GPU is touched: a model that asks for one is built on the CPU
-                    env={**world.environ, "CUDA_VISIBLE_DEVICES": ""},
+                    env={**world.environ, **_ENVIRONMENT},
                     stdin=subprocess.DEVNULL,
                     stdout=stream,
                     stderr=subprocess.STDOUT,
