@@ -71,7 +71,9 @@ def _measure_by_job(call: Call, job: Path, cluster: str | None, *, dry_run: bool
                 raise
             refusal = "; ".join(split_lines(str(error)))
             call.output.say(f"{defuse(refusal)}\nrequesting a GPU")
-            record = _run(call, world, prepare(gpus=1))
+            measuring = prepare(gpus=1)
+            refuse_failing(measuring.ready)
+            record = _run(call, world, measuring)
         keep_reports(world, measuring, record)
     return None
 
