@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,12 @@ if TYPE_CHECKING:
 PROGRAM = "measure_model"
 DEADLINE = 1800.0
 """Seconds. Fake tensors take no memory, but every operation of the model is still called."""
+_ENVIRONMENT = {
+    # no GPU is touched: a model that asks for one is built on the CPU
+    "CUDA_VISIBLE_DEVICES": "",
+    # nothing is written into the workdir
+    "PYTHONDONTWRITEBYTECODE": "1",
+}
 _LAST = 300
 """Characters of the last line that a program printed before it ended."""
 
@@ -36,16 +43,7 @@ def measure_models(world: World, job: Path, cluster: str | None, sets: Sequence[
     Raises Invalid with the line of the user's program that fails, Missing where the job names no
     function, CheckFailed where the Python of the program cannot measure.
     """
-    from jobgen.app.gathering import locate_workdir
-    from jobgen.load import load_job
-
-    label = world.format_path(job)
-    spec = load_job(world.read(job, label), label, sets=sets)
-    workdir = locate_workdir(world, spec, job.resolve().parent)
-    models = list(list_own_models(world, spec.value, workdir))
-    if not models or spec.value.workdir.at is not None:
-        hint = "train: {model: FILE.py:NAME, batch: FILE.py:NAME}; jobgen explain train.batch"
-        raise Missing("nothing to measure: train.model names no function here", hint=hint)
+    spec, models = load_models(world, job, sets)
     python = find_python(world)
     for model in models:
         world.say(f"measuring {model.name} on fake tensors with {python}")
@@ -54,6 +52,23 @@ def measure_models(world: World, job: Path, cluster: str | None, sets: Sequence[
         if "unmeasured" in report:
             continue  # FSDP would compute in 16 bits
         _measure_sharded(world, spec, model, (job, cluster, sets, python, report))
+
+
+def load_models(
+    world: World, job: Path, sets: Sequence[str]
+) -> tuple[Loaded[JobSpec], tuple[OwnModel, ...]]:
+    """A job and its models that functions build. Raises Invalid, and Missing where it has none."""
+    from jobgen.app.gathering import locate_workdir
+    from jobgen.load import load_job
+
+    label = world.format_path(job)
+    spec = load_job(world.read(job, label), label, sets=sets)
+    workdir = locate_workdir(world, spec, job.resolve().parent)
+    models = tuple(list_own_models(world, spec.value, workdir))
+    if not models or spec.value.workdir.at is not None:
+        hint = "train: {model: FILE.py:NAME, batch: FILE.py:NAME}; jobgen explain train.batch"
+        raise Missing("nothing to measure: train.model names no function here", hint=hint)
+    return spec, models
 
 
 def _measure_sharded(
@@ -110,13 +125,14 @@ def _run(
             target.parent.mkdir(exist_ok=True)
             target.write_text(text, "utf-8")
         log, report = Path(folder, "log"), Path(folder, "report.json")
+        asked = Path(folder, "request.json")
+        asked.write_text(json.dumps(request), "utf-8")
         with log.open("wb") as stream:
             try:
                 done = subprocess.run(
-                    [python, "-m", PROGRAM, json.dumps(request), str(report)],
+                    [python, "-m", PROGRAM, str(asked), str(report)],
                     cwd=folder,
-                    # no GPU is touched: a model that asks for one is built on the CPU
-                    env={**world.environ, "CUDA_VISIBLE_DEVICES": ""},
+                    env={**world.environ, **_ENVIRONMENT},
                     stdin=subprocess.DEVNULL,
                     stdout=stream,
                     stderr=subprocess.STDOUT,
@@ -132,12 +148,13 @@ def _run(
             message = f"measuring {model.name} ended with exit code {done.returncode}"
             raise CheckFailed(message, hint=f"its last line: {lines[-1][-_LAST:]}") from error
     if "failed" in found:
-        raise _explain(world, spec, model, python, found)
+        activate = f"activate the environment of the program first; {python} was used"
+        again = "or measure where jobs run: --measure --on-cluster"
+        raise explain_failure(world, spec, model, found, f"{activate}; {again}")
     return dict(found)
 
 
 _HINTS = {
-    "torch": "activate the environment of the program first; {python} was used",
     "program": "the functions run on the CPU, on fake tensors: build the model without weights of "
     "a file, and on the default device",
     "data": "fake tensors have no values: no .item(), no branch or size that depends on the data "
@@ -149,24 +166,27 @@ _HINTS = {
 """Kind of failure → what to do about it."""
 
 
-def _explain(
+def explain_failure(
     world: World,
     spec: Loaded[JobSpec],
     model: OwnModel,
-    python: str,
     failed: Mapping[str, Any],
+    activate: str,
 ) -> JobgenError:
-    """The failure, at the line of the user's program, or at the key of the job."""
+    """The failure, at the line of the user's program, or at the key of the job; ``activate`` is the
+    hint where torch or another module is missing."""
     kind, message, where = str(failed["failed"]), str(failed["message"]), failed.get("place")
-    hint = _HINTS.get(kind, "").format(python=python)
+    hint = activate if kind in {"torch", "import"} else _HINTS.get(kind, "")
     place = spec.find_place("train", str(failed.get("key")))
     if kind == "function":
-        near = find_nearest(message.split("'")[1], [str(each) for each in failed["known"]])
+        name = str(model.request.get(str(failed["key"]))).rpartition(":")[2]
+        near = find_nearest(name, failed["known"])
         hint = f"did you mean {near}?" if near else "it must be a function of that file"
     if kind == "torch":
         return CheckFailed(Diagnostic(UNMEASURED, message, None, hint))
     if where:
         path = Path(str(model.request["workdir"]), str(where[0]))
         place = Place(world.format_path(path), int(where[1]))
-        world.read(path, place.file)
+        with suppress(Invalid):  # it may be gone when a job ends
+            world.read(path, place.file)
     return Invalid(Diagnostic(UNMEASURED, message, place, hint))

@@ -16,6 +16,7 @@ from jobgen.wording import count
 if TYPE_CHECKING:
     from jobgen.app.doctor import Examination
     from jobgen.app.doctor.job_environment import EnvironmentCheck
+    from jobgen.app.world import World
     from jobgen.model.record import RunRecord
 
 _SHOWN = 15
@@ -38,6 +39,7 @@ def _examine_job(call: Call, job: Path, *, on_login: bool) -> Examination | Exit
     from jobgen.app.doctor import Examination, job_environment
     from jobgen.app.permissions import require_login
     from jobgen.app.plan_problems import refuse_failing
+    from jobgen.app.shared_link import share_connection
 
     check = job_environment.prepare_check(call.world, job, call.flags.cluster, call.flags.sets)
     refuse_failing(check.ready)
@@ -46,13 +48,14 @@ def _examine_job(call: Call, job: Path, *, on_login: bool) -> Examination | Exit
         call.output.say("Nothing was run.")
         return Exit.USAGE
     begun = time.monotonic()
-    if on_login:
-        findings = tuple(job_environment.list_login_findings(call.world, check))
-    else:
-        record = _run(call, check)
-        if isinstance(record, Exit):
-            return record
-        findings = tuple(job_environment.list_findings(call.world, check, record))
+    with share_connection(call.world) as world:
+        if on_login:
+            findings = tuple(job_environment.list_login_findings(world, check))
+        else:
+            record = _run(call, world, check)
+            if isinstance(record, Exit):
+                return record
+            findings = tuple(job_environment.list_findings(world, check, record))
     cluster = check.ready.plan.cluster
     return Examination(cluster, findings, time.monotonic() - begun, (), str(job))
 
@@ -76,14 +79,14 @@ def _confirm(call: Call, check: EnvironmentCheck, *, on_login: bool) -> bool:
     return call.confirm("Run them?" if lines else "Run it?")
 
 
-def _run(call: Call, check: EnvironmentCheck) -> RunRecord | Exit:
+def _run(call: Call, world: World, check: EnvironmentCheck) -> RunRecord | Exit:
     """The ended run of the check; Ctrl-C leaves the job, which ends by itself."""
     from jobgen.app import jobs, submit
     from jobgen.cli.following import Detachable, show_state
     from jobgen.cli.submit_dialog import build_progress
 
-    record = submit.submit(call.world, check.ready, progress=build_progress(call))
+    record = submit.submit(world, check.ready, progress=build_progress(call))
     with Detachable(call, record.alias, code=Exit.INTERRUPTED) as detachable:
-        (ended,) = jobs.wait(call.world, [record.alias], seen=partial(show_state, call))
+        (ended,) = jobs.wait(world, [record.alias], seen=partial(show_state, call))
         return ended
     return Exit(detachable.code)

@@ -36,6 +36,8 @@ class PlanOptions(NamedTuple):
     calibrated: bool
     exact: bool
     measure: bool
+    on_cluster: bool
+    dry_run: bool
     force: bool
 
     @property
@@ -72,10 +74,6 @@ def prepare_preview(call: Call, job: Path, options: PlanOptions) -> Preview:
     from jobgen.cli.screens.plan_summary import Invocation, Preview
 
     cluster = choose_cluster(call, job, options)
-    if options.measure:
-        from jobgen.app.measuring import measure_models
-
-        measure_models(call.world, job, cluster, call.flags.sets)
     ready = prepare(call.world, job, cluster, call.flags.sets)
     planned = plan(call.world, ready, diff=options.earlier, context=options.context)
     answer = answer_planner(call, ready, job, options)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Literal
 
 from jobgen.errors import Diagnostic, Invalid, raise_errors
@@ -105,6 +105,15 @@ def _form_rest(tree: Tree) -> JobSpec | None:
 def load_job(text: str, label: str, *, sets: Sequence[str] = ()) -> Loaded[JobSpec]:
     """The job of a job.yaml. Raises Invalid with every problem in it, and in ``--set``."""
     return _usable(read_job(text, label, sets=sets))
+
+
+def read_data(text: str, label: str, sets: Sequence[str] = ()) -> Mapping[str, Any]:
+    """The data of a job file with the values of its variant and of ``--set``, for another job that
+    takes keys over: variables stay as they are written."""
+    tree = Tree(scan(text, label))
+    variants.apply(tree, sets)
+    substitution.carry_out(tree, sets)
+    return tree.data
 
 
 def load_cluster(
@@ -292,5 +301,6 @@ __all__ = [
     "list_variants",
     "load_cluster",
     "load_job",
+    "read_data",
     "read_job",
 ]

@@ -135,6 +135,9 @@ class MeasuredModel(NamedTuple):
     sharded: ShardedStep | None = None
     unmeasured: str = ""
     """Why steps with parameters in 16 bits could not be measured; those under autocast were."""
+    node: str = ""
+    """Where a job measured it; empty if it was measured on this machine."""
+    cluster: str = ""
 
     def find_trace(self, mode: str, recompute: str) -> StepTrace | None:
         """The trace of this kind of step, if it was measured."""
@@ -201,6 +204,8 @@ def read_measured(name: str, report: object) -> MeasuredModel:
         str(data.get("torch"))[:40],
         _read_sharded(data.get("sharded")),
         str(data.get("unmeasured") or "")[:400],
+        str(data.get("node") or "")[:100],
+        str(data.get("cluster") or "")[:100],
     )
 
 

@@ -59,7 +59,8 @@ def here(world: World) -> World:
     folder.mkdir()
     (folder / "python").write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
     (folder / "python").chmod(0o755)
-    return replace(world, environ={**os.environ, **world.environ, "PATH": str(folder)})
+    writes = {"PYTHONDONTWRITEBYTECODE": ""}
+    return replace(world, environ={**os.environ, **world.environ, "PATH": str(folder), **writes})
 
 
 @pytest.fixture
@@ -118,6 +119,7 @@ def test_a_measured_model_is_planned_until_a_file_of_it_changes(
     # what one rank of FSDP2 was seen to allocate, without the optimizer's foreach temporary
     assert estimate.allocated == pytest.approx(model.sharded.peak, rel=0.05)
 
+    assert not (here.cwd / "src" / "__pycache__").exists()  # it would be uploaded
     (report,) = (here.state / "measured").rglob("*.json")
     assert set(json.loads(report.read_text())["files"]) == {"train.py", "layers.py", "sizes.json"}
     other = find_warning(plan(here, path, "train.micro_batch=8"))

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from jobgen.app.calibration import CalibratedRun, Calibration, CalibrationResult
 from jobgen.app.run_comparison import Figure, RunComparison
 from jobgen.cli.output import TIMES, Ink
 from jobgen.cli.screens.calibrate import draw_kept, draw_result, dump_result
 from jobgen.strategy.estimate import GIB
-from tests.cli.conftest import Jobgen, home_of
+from tests.cli.conftest import ROOT, Jobgen, home_of
 
 GPU = "A100-SXM4-80GB"
 FIGURES = (
@@ -95,3 +97,14 @@ def test_a_plan_shows_what_is_kept_apart_and_applies_it_only_where_asked(jobgen:
     assert "step x0.50; applied" in jobgen("plan", "--calibrated").out.replace(TIMES, "x")
     text = jobgen("plan", "--section", "memory").out.replace(TIMES, "x")
     assert "Measured\n  your runs on a100x16  1, memory x1.50, step x0.50; --calibr" in text
+
+
+@pytest.mark.slow
+def test_a_run_of_the_example_is_compared_with_its_plan(jobgen: Jobgen) -> None:
+    job = ROOT / "examples" / "calibrate" / "job.yaml"
+    trust = "localhost:$HOME/.local/share/jobgen/runs"
+    assert jobgen("submit", str(job), "--wait", "-q", "--trust", trust).code == 0
+    shown = jobgen("calibrate", "@last").out
+    assert "llama-1 on workstation (A100-SXM4-80GB)" in shown
+    rows = {words[0]: words[-1] for line in shown.split("\n") if len(words := line.split()) > 4}
+    assert (rows["allocated"], rows["step"]) == ("used", "used"), shown

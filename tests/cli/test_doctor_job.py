@@ -85,6 +85,8 @@ def test_a_setup_that_fails(jobgen: Jobgen, job: Path, tmp_path: Path) -> None:
     assert "jobgen logs doctor-1" in checks["setup"]["fix"]
     login = examine(jobgen, 1, "--on-login")
     assert login["setup"]["found"] == "ended with exit code 3: no such environment"
+    other = examine(jobgen, 1, "--on-login", "--set", "setup=echo another >&2; exit 4")
+    assert other["setup"]["found"] == "ended with exit code 4: another"
 
 
 @pytest.mark.slow

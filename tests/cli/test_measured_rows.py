@@ -23,7 +23,10 @@ def describe(change: dict[str, Any], strategy: str = "fsdp2") -> list[str]:
 def test_its_parameters_and_units_are_named() -> None:
     (told,) = describe({})
     units = "3 units (3 Block)"
-    assert told == f"{NAME}: 4,000,000,000 parameters, {units}, measured on fake tensors"
+    source = "measured on fake tensors with torch 2.13.0"
+    assert told == f"{NAME}: 4,000,000,000 parameters, {units}, {source}"
+    (told,) = describe({"node": "n1", "cluster": "hpc"})
+    assert told.endswith(f"{source} on n1 of hpc")
     (told,) = describe({"trained": 5, "units": ()})
     assert "(5 trained), one unit" in told
 

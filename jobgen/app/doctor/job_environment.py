@@ -7,15 +7,16 @@ jobgen's in place of the program.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jobgen import payload
 from jobgen.app.prepare import JobFile, PreparedJob, examine
+from jobgen.app.short_jobs import ShortJob, prepare_short_job, read_last_lines, select_last
 from jobgen.app.world import World
-from jobgen.errors import CheckFailed, Invalid, JobgenError
-from jobgen.model.bundle import Bundle, BundleFile
+from jobgen.errors import Invalid
+from jobgen.model.bundle import BundleFile
 from jobgen.model.launchers import get_facts, name_agent
 from jobgen.named_tuple import NamedTuple
 from jobgen.resolve.hub_settings import MODEL, REQUIRED
@@ -38,13 +39,7 @@ LABEL = "the doctor's job"
 TIME = "5m"
 """The time limit. The job takes seconds, but torch on a cold file system may take minutes."""
 LOGIN_DEADLINE = 300.0
-_TAKEN = ("setup", "env", "container", "slurm", "vars", "workdir", "secrets")
-_LEFT_OUT = frozenset({"begin", "dependency", "deadline", "reservation-time"})
 _MARK = "jobgen-environment "
-_LAST, _READ = 3, 20
-"""Lines of a log that are shown if there is no report, and those they are taken from."""
-_NOISE = ("srun: ", "slurmstepd: ", "jobgen: ")
-"""Lines that follow from the end of the setup."""
 
 
 class EnvironmentCheck(NamedTuple):
@@ -75,7 +70,7 @@ def prepare_check(
 
     Raises Invalid with the problems of the job, and Missing for an unknown cluster.
     """
-    from jobgen.source import parse
+    from jobgen.load import read_data
 
     label, base = world.format_path(job), job.resolve().parent
     text = world.read(job, label)
@@ -83,13 +78,6 @@ def prepare_check(
     if original.ready is None:
         raise Invalid(*original.diagnostics)
     theirs = original.ready
-    data = parse(text, label).data
-    made = JobFile(_format_job(data, theirs), LABEL, base, base)
-    examined = examine(
-        world, made, cluster or theirs.job.value.cluster, _keep_variables(data, sets)
-    )
-    if examined.ready is None:
-        raise CheckFailed(*examined.diagnostics)
     sources = _read_sources(theirs)
     uploaded = [file.path for file in theirs.manifest.files] if theirs.manifest else []
     modules = _list_modules(theirs.job, sources, uploaded)
@@ -100,12 +88,21 @@ def prepare_check(
         "folders": _list_folders(theirs.job, sources),
         "model": theirs.plan.env[MODEL].value if MODEL in theirs.plan.env else "",
     }
+    files = (
+        BundleFile(PROGRAM, payload.text(PROGRAM).encode()),
+        BundleFile(REQUEST, json.dumps(request).encode()),
+    )
+    run = f'python "$JOBGEN_BUNDLE_DIR/{PROGRAM}"'
+    gpus = min(theirs.plan.shape.gpus_per_node, 1)
+    short = ShortJob("doctor", LABEL, run, TIME, gpus, files)
+    where = cluster or theirs.job.value.cluster
+    ready = prepare_short_job(world, short, read_data(text, label, sets), base, where)
     return EnvironmentCheck(
-        examined.ready._replace(bundle=_add_report(examined.ready.bundle, request)),
+        ready,
         modules,
         str(theirs.job.cite("setup")) if theirs.job.value.list_setup() else f"{label} has none",
         launcher,
-        examined.ready.plan.shape.gpus_per_node,
+        gpus,
         readable=bool(sources or modules),
         needs_model=REQUIRED in theirs.plan.env,
     )
@@ -118,41 +115,6 @@ def _read_sources(theirs: PreparedJob) -> Mapping[str, str]:
     if found is None and theirs.manifest is not None:
         found = read_sources(theirs.job, theirs.manifest)
     return found or {}
-
-
-def _keep_variables(data: Mapping[str, Any], sets: tuple[str, ...]) -> list[str]:
-    """Of ``--set``, what changes a variable: keys of the program's job are not the report's."""
-    names = data.get("vars") or {}
-    return [each for each in sets if each.partition("=")[0].removeprefix("vars.") in names]
-
-
-def _format_job(data: Mapping[str, Any], theirs: PreparedJob) -> str:
-    """The job that reports, on one node with one GPU; values as JSON, which YAML reads alike."""
-    keys: dict[str, Any] = {
-        "name": "doctor",
-        "run": f'python "$JOBGEN_BUNDLE_DIR/{PROGRAM}"',
-        "nodes": 1,
-        "time": TIME,
-        "launcher": "plain",
-        "preflight": "off",
-    }
-    if theirs.plan.shape.gpus_per_node:
-        keys["gpus_per_node"] = 1
-    elif theirs.profile.value.procs_per_node is None:
-        keys["procs_per_node"] = 1
-    keys |= {key: data[key] for key in _TAKEN if key in data}
-    if isinstance(slurm := keys.get("slurm"), dict):
-        kept = {k: v for k, v in slurm.items() if k.replace("_", "-") not in _LEFT_OUT}
-        keys["slurm"] = kept
-    return "".join(f"{key}: {json.dumps(value, default=str)}\n" for key, value in keys.items())
-
-
-def _add_report(bundle: Bundle, request: Mapping[str, Any]) -> Bundle:
-    files = (
-        BundleFile(PROGRAM, payload.text(PROGRAM).encode()),
-        BundleFile(REQUEST, json.dumps(request).encode()),
-    )
-    return Bundle(tuple(sorted((*bundle.files, *files))), bundle.entry)
 
 
 def _list_modules(
@@ -193,7 +155,7 @@ def list_findings(world: World, check: EnvironmentCheck, record: RunRecord) -> I
             chunk = read_at(transport, path, 0, LIMIT)
         report = parse_report(chunk.data.decode("utf-8", "replace")) if chunk else None
     if report is None:
-        ending = _read_last_lines(world, record)
+        ending = read_last_lines(world, record)
     code = int(record.exit.partition(":")[0] or 0) if record.exit else None
     case = _build_case(check, report, ending, code)._replace(log=f"jobgen logs {record.alias}")
     nodes = f" ({record.nodes})" if record.nodes else ""
@@ -216,24 +178,6 @@ def _build_case(
     )
 
 
-def _read_last_lines(world: World, record: RunRecord) -> str:
-    """The last lines that setup printed, as one; the job's state if it printed nothing."""
-    from jobgen.app import logs
-    from jobgen.follow import Lines, View
-
-    try:
-        shown = logs.show(world, record.alias, View(lines=_READ))
-        lines = [line for each in shown if isinstance(each, Lines) for line in each.list_texts()]
-    except JobgenError as error:
-        return str(error)
-    return _select_last(lines) or f"the job is {record.state}"
-
-
-def _select_last(lines: Sequence[str]) -> str:
-    own = [line.strip() for line in lines if line.strip() and not line.startswith(_NOISE)]
-    return "; ".join(own[-_LAST:])
-
-
 def list_login_findings(world: World, check: EnvironmentCheck) -> Iterator[Finding]:
     """The same, on the login host: without the workdir, the container and GPUs."""
     site = check.ready.site
@@ -253,7 +197,7 @@ def list_login_findings(world: World, check: EnvironmentCheck) -> Iterator[Findi
     reports = [text.removeprefix(_MARK) for text in texts if text.startswith(_MARK)]
     report = parse_report(reports[-1]) if reports else None
     errors = split_lines(result.err.decode("utf-8", "replace"))
-    ending = "" if report else _select_last(errors)
+    ending = "" if report else select_last(errors)
     case = _build_case(check._replace(gpus=0), report, ending, result.code)
     host = site.login.host or "this machine"
     yield from judge_rows(f"The job's environment, on {host}", ROWS, case)

@@ -19,7 +19,9 @@ def describe_measured(setup: Setup) -> list[str]:
     params = f"{measured.params:,} parameters"
     if measured.trained < measured.params:
         params += f" ({measured.trained:,} trained)"
-    told = [f"{measured.name}: {params}, {describe_units(measured)}, measured on fake tensors"]
+    where = f" on {measured.node} of {measured.cluster}" if measured.cluster else ""
+    source = f"measured on fake tensors with torch {measured.torch}{where}"
+    told = [f"{measured.name}: {params}, {describe_units(measured)}, {source}"]
     sharded = measured.sharded
     same = sharded and (setup.strategy, setup.recompute) == ("fsdp2", sharded.recompute)
     if sharded and same and setup.mesh.shard == sharded.ranks:
@@ -49,6 +51,8 @@ def dump_measured(setup: Setup) -> dict[str, Any] | None:
         "buffers_bytes": measured.buffers,
         "micro_batch": measured.micro,
         "torch": measured.torch,
+        "node": measured.node or None,
+        "cluster": measured.cluster or None,
         "units": [unit._asdict() for unit in measured.units],
         "sharded_step": dump_sharded(measured.sharded),
     }

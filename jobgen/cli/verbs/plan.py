@@ -9,7 +9,7 @@ import click
 
 from jobgen.cli.call import Call
 from jobgen.cli.commands import verb
-from jobgen.cli.flags import RACE, VARIANT
+from jobgen.cli.flags import OUTSIDE, RACE, TRUST, VARIANT
 from jobgen.cli.params import COUNTS, FILE, JOB, SECTIONS
 
 
@@ -19,6 +19,7 @@ from jobgen.cli.params import COUNTS, FILE, JOB, SECTIONS
     "jobgen plan job.yaml -c a100x16 --section env    # the variables of every rank, with origins",
     "jobgen plan job.yaml -c a100x16 --why --nodes 1,2,4,8",
     "jobgen plan job.yaml --compare a100x16,dgx-h100",
+    "jobgen plan job.yaml -c a100x16 --measure --on-cluster   # where the job's torch is",
 )
 @JOB
 @VARIANT
@@ -43,6 +44,10 @@ from jobgen.cli.params import COUNTS, FILE, JOB, SECTIONS
 @click.option("--calibrated", is_flag=True, help="Correct the estimates by your calibrated runs")
 @click.option("--exact", is_flag=True, help="Count parameters by building the model (slow)")
 @click.option("--measure", is_flag=True, help="Measure your own model (train.model: FILE.py:NAME)")
+@click.option("--on-cluster", is_flag=True, help="With --measure: by a short job on the cluster")
+@click.option("--dry-run", is_flag=True, help="With --on-cluster: show the job; send nothing")
+@TRUST
+@OUTSIDE
 @click.option("--force", is_flag=True, help="Exit 0 even if a check fails")
 def command(call: Call, job: Path, **chosen: Any) -> int:
     """Preview a job: size, cost, memory, warnings, and what would be sent.
@@ -50,10 +55,13 @@ def command(call: Call, job: Path, **chosen: Any) -> int:
     JOB is ./job.yaml by default. -v shows everything, -q one line. Exits like submit if
     a check fails: 3 for an error in a file, 6 if the model does not fit, else 1.
     """
-    from jobgen.cli import estimating
+    from jobgen.cli import estimating, measuring_dialog
     from jobgen.cli.screens import plan as screens
 
     options = estimating.PlanOptions(**chosen)
+    ended = measuring_dialog.measure(call, job, options)
+    if ended is not None:
+        return ended
     preview = estimating.prepare_preview(call, job, options)
     call.answer(
         lambda: {**screens.data(preview.planned), **estimating.data(preview.answer)},

@@ -19,7 +19,9 @@ MOST_BYTES = 64 << 20
 def main() -> None:
     """Write the report, or the failure."""
     del sys.path[0]  # the folder of this package
-    request = json.loads(sys.argv[1])
+    request = json.loads(Path(sys.argv[1]).read_text())
+    # in a job the uploaded folder, which Slurm's node alone can name
+    request["workdir"] = os.path.realpath(request["workdir"] or os.environ["JOBGEN_WORK_DIR"])
     opened: set[str] = set()
     watch_files(request["workdir"], opened)
     try:
@@ -79,7 +81,8 @@ def measure(request: dict[str, Any]) -> dict[str, Any]:
             if mode != "narrow" or not report["traces"]:
                 raise
             report["unmeasured"] = str(failure)  # it casts by itself, as autocast lets it
-    if request["shards"] > 1:
+    # without a step in 16 bits, FSDP cannot compute in them
+    if request["shards"] > 1 and "unmeasured" not in report:
         with fake_group(torch, request["shards"]) as mesh, fake_mode():
             report["sharded"] = TrainingStep(torch, request, functions, "fp32").trace_sharded(mesh)
     return report

@@ -85,6 +85,7 @@ def blame(request: dict[str, Any], doing: str) -> Any:
             file = os.path.relpath(os.path.realpath(inside[-1].filename), request["workdir"])
             place = (file, inside[-1].lineno or 0)
         kind = "data" if is_data_dependent(error) else "program"
+        kind = "import" if isinstance(error, ImportError) else kind
         raise Failed(kind, f"{doing}: {describe(error)}", place) from error
 
 
