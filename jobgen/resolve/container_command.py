@@ -93,12 +93,17 @@ def plan_container(
         login=login,
         why=_WHY.get(asked.runtime, ""),
         enter=_ENTER[asked.runtime](look, asked.replace(mounts=mounts), shape, env),
-        record=() if _records_on_node(look, asked) else _record_image(look, asked, name),
+        record=_record_image(look, asked, name),
         place=place,
     )
 
 
 def _record_image(look: Inputs, asked: Container, name: str) -> tuple[Word, ...]:
+    """What the batch shell records the image with; nothing where a node of the group does."""
+    return () if _records_on_node(look, asked) else _build_record(look, asked, name)
+
+
+def _build_record(look: Inputs, asked: Container, name: str) -> tuple[Word, ...]:
     """The helper that records the image: docker's, or that of a file; each of a job with several
     programs in a file of its own."""
     if not _has_digest(asked):
@@ -310,7 +315,7 @@ def _before(look: Inputs, asked: Container, shape: Shape) -> str:
     if asked.runtime == "docker":
         texts.append(_devices(look, shape).before)
     if _records_on_node(look, asked):
-        words = " ".join(quote(word) for word in _record_image(look, asked, name))
+        words = " ".join(quote(word) for word in _build_record(look, asked, name))
         texts.append(_RECORD.replace("WORDS", words))
     if asked.runtime == "apptainer" and "://" in name:
         text = _CONVERT.replace("DIGEST", _hash_name(name))

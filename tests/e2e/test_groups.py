@@ -117,6 +117,40 @@ def test_a_failing_finally_is_the_cause_where_all_groups_ended_well(
     assert "signal" not in why, why
 
 
+APPTAINER = """\
+#!/bin/bash
+# a stand-in of apptainer, which the cluster has not: it names the image to what runs "inside"
+while [[ $1 != *.sif ]]; do shift; done
+IMAGE=$(<"$1") exec "${@:2}"
+"""
+
+
+def test_each_group_runs_in_its_own_image_which_is_recorded(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    folder = tmp_path / "job"
+    (folder / "bin").mkdir(parents=True)
+    (folder / "bin" / "apptainer").write_text(APPTAINER)
+    (folder / "bin" / "apptainer").chmod(0o755)
+    for name in ("a", "b"):
+        (folder / f"{name}.sif").write_text(f"image {name}")
+    plain = {"nodes": 1, "launcher": "plain", "run": 'echo "$IMAGE"'}
+    image, other = (f"$JOBGEN_WORK_DIR/{name}.sif" for name in ("a", "b"))
+    job = {
+        "name": "images",
+        "time": "1h",
+        "setup": {"outside": 'export PATH="$JOBGEN_WORK_DIR/bin:$PATH"'},
+        "container": {"image": image, "runtime": "apptainer"},
+        "groups": {"train": plain, "serve": {**plain, "container": other}},
+    }
+    run = submit(cluster, write(folder, job))
+    assert run.wait() == 0, run.story()
+    assert read_logs(run, "train") == ["image a"]
+    assert read_logs(run, "serve") == ["image b"]
+    images = answer(run.jobgen("show", "-v", "--json"))["provenance"]["images"]
+    assert {Path(each["name"]).name for each in images} == {"a.sif", "b.sif"}
+
+
 BESIDE = """\
 import os, time
 from pathlib import Path
