@@ -9,7 +9,7 @@ from jobgen.diagnose.log_lines import LogText
 
 if TYPE_CHECKING:
     from jobgen.diagnose import Evidence
-    from jobgen.model.record import RunRecord
+    from jobgen.model.record import JobState, RunRecord
     from jobgen.transport import Transport
     from jobgen.transport.files import Chunk
 
@@ -19,6 +19,8 @@ LOGS = 1 << 20
 """Bytes of logs that are read, shared by all files."""
 LEAST, MOST = 2 << 10, 64 << 10
 """Bytes of each log file that are read, from its end."""
+_OF_RANKS = "*.[0-9]*.[eo][ru][rt]"
+"""Names of files of ranks, as ``n1.3.err``: a launcher writes to its own at the end."""
 SEARCHED, FOUND = 12, 48 << 10
 """Files that are searched, where their ends alone were read; and the bytes of each that come."""
 
@@ -57,6 +59,7 @@ def gather_run(transport: Transport, record: RunRecord) -> Evidence | None:
         *(f"{folder}/{e.node}.{e.rank}.{s}" for e in known.ends for s in ("err", "out")),
     ]
     return known._replace(
+        silent=_measure_silence(transport, f"{logs}/{folder}", known, record.state),
         succeeded=have_succeeded(rows),
         state=str(record.state),
         logs=tuple(read_chunks(transport, logs, texts, wanted)),
@@ -64,6 +67,18 @@ def gather_run(transport: Transport, record: RunRecord) -> Evidence | None:
         task=task if record.elements else "",
         dumps=read_flight_recorder(transport, logs, chunks),
     )
+
+
+def _measure_silence(transport: Transport, folder: str, known: Evidence, state: JobState) -> float:
+    """Seconds between what ranks wrote last and the end of a job that reached its time limit; 0 if
+    it ended otherwise, or either is unknown."""
+    from jobgen.model.record import JobState
+    from jobgen.transport.files import find_last_write
+
+    if state is not JobState.TIMEOUT or not known.ends:
+        return 0.0
+    written = find_last_write(transport, folder, _OF_RANKS)
+    return max(0.0, known.ended - written) if written else 0.0
 
 
 def read_flight_recorder(

@@ -55,6 +55,8 @@ class Evidence(NamedTuple):
     """Whether every program ended well: what failed came after."""
     unused: str = ""
     """The nodes of the only step and those of the job, if the scheduler shows that they differ."""
+    silent: float = 0.0
+    """Seconds before the end of the job in which no rank wrote anything; 0 if unknown."""
 
 
 def read_record(events: Sequence[Event]) -> Evidence:

@@ -13,6 +13,7 @@ from jobgen.diagnose.log_lines import ProcessLog
 from jobgen.diagnose.suspects import TERM
 from jobgen.follow.launcher_noise import drop_noise
 from jobgen.model.cause import CauseKind, Doubt, FailureCause
+from jobgen.model.units import Walltime
 
 _STATES: Mapping[str, CauseKind] = {
     "TIMEOUT": CauseKind.TIME_LIMIT,
@@ -28,6 +29,14 @@ _FORCED = frozenset(
 )
 _EARLIER = 60.0
 """Seconds before the end of a job in which what its ranks report may follow from that end."""
+SILENT = 1800.0
+"""Seconds without a line after which a job that reached its time limit may have hung. PyTorch ends
+a collective that hangs after 10 minutes with NCCL, and after 30 with gloo
+(``torch/distributed/constants.py``); a program that logs seldom is silent as long."""
+_HUNG = (
+    "no rank wrote anything in the last {time}, so it may have hung: before you raise the time, "
+    "see where its ranks wait while they are silent: py-spy dump, in jobgen sh"
+)
 _OWN = re.compile(r"jobgen: (?P<who>[\w.-]+|rank \S+ on [\w.-]+): (?P<text>.*)")
 _SETUP = re.compile(r"(?:setup|stage|before|finally) failed: ")
 _ONCE = re.compile(
@@ -54,7 +63,7 @@ def judge(
     """The cause, once what is known of the whole job is added to that of its ranks."""
     end = _find_end(evidence, seen)
     if end is not None and not _failed_before(end, ranks, evidence, seen):
-        return _describe_end(end, streams)
+        return _describe_end(end, streams, evidence.silent)
     if (ranks is None or evidence.succeeded) and (once := _find_failed_commands(streams)):
         return once  # groups that were stopped at the end have left reports, too
     if evidence.ends and (ranks is None or ranks.rank is None):
@@ -104,7 +113,7 @@ def _failed_before(
     return place is None or root is None or root.order < place
 
 
-def _describe_end(end: FailureCause, streams: Sequence[ProcessLog]) -> FailureCause:
+def _describe_end(end: FailureCause, streams: Sequence[ProcessLog], silent: float) -> FailureCause:
     """How Slurm ended the job, with what each of the first ranks wrote last."""
     newest: dict[int, str] = {}
     for stream in streams:
@@ -114,6 +123,8 @@ def _describe_end(end: FailureCause, streams: Sequence[ProcessLog]) -> FailureCa
                 newest[stream.rank] = f"rank {stream.rank}: {last[0].strip()}"
     lines = tuple(newest[rank] for rank in sorted(newest)[:_RANKS])
     forced = end.kind in (CauseKind.TIME_LIMIT, CauseKind.PREEMPTED)
+    if end.kind == CauseKind.TIME_LIMIT and silent >= SILENT:
+        end = end._replace(says=_HUNG.format(time=Walltime(int(silent // 60) * 60).human()))
     return end._replace(lines=lines or end.lines, node="" if forced else end.node)
 
 

@@ -146,6 +146,11 @@ cd "$1" || exit
 date -u -d "$(date '+%Y-%m-%d %H:%M:%S') UTC" +%s && find . -type f -newermt "-$2 seconds" -print0
 """
 
+# $1 directory, $2 pattern of names. Prints when the newest file was last written to, as seconds.
+_LAST_WRITE = r"""
+cd "$1" && find . -type f -name "$2" -exec stat -c %Y {} + | sort -n | tail -n 1
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
@@ -285,3 +290,11 @@ def list_recent(
         raise JobgenError(problem)
     paths = names.decode("utf-8", "surrogateescape").split("\0")
     return float(clock), frozenset(path.removeprefix("./") for path in paths if path)
+
+
+def find_last_write(transport: Transport, directory: str, names: str) -> float:
+    """When a file below a directory whose name matches a pattern was last written to, in seconds
+    since 1970 by the clock of its file system; 0 if there is none, or it cannot be told."""
+    result = transport.call(build_script(_LAST_WRITE, directory, names))
+    written = result.out.strip()
+    return float(written) if written.isdigit() else 0.0
