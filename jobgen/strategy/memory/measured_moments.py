@@ -6,15 +6,24 @@ those of the strategy, as for every model.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from jobgen.named_tuple import NamedTuple
 from jobgen.strategy.estimate import Moment
-from jobgen.strategy.measured_model import SentActivations, StepTrace, get_segments, split_units
+from jobgen.strategy.measured_model import (
+    SegmentMemory,
+    SegmentParameters,
+    SentActivations,
+    StepTrace,
+    get_segments,
+    split_units,
+)
 from jobgen.strategy.memory.gpu_parts import Parts
 from jobgen.strategy.memory.layer import FP32, has_autocast
 from jobgen.strategy.memory.memory_states import GpuStates, PipelineStage
 from jobgen.strategy.memory.transient import Transient
 from jobgen.strategy.setup import Setup
+from jobgen.strategy.spec import Batch
 
 
 def choose_mode(setup: Setup) -> str:
@@ -89,13 +98,12 @@ def list_staged_moments(
     setup: Setup, stage: PipelineStage, states: GpuStates, extra: Transient
 ) -> Iterator[Parts]:
     """The moments of one stage of a pipeline: micro-batches whose backward pass is still to come,
-    and the busiest moment of one, after gradients of earlier ones. Raises ValueError where stages
-    were not measured.
+    and the busiest moment of one. Raises ValueError where stages were not measured.
 
     torch's stages have a buffer for what they receive of every micro-batch, either way (torch 2.13,
     distributed/pipelining/stage.py, ``_setup_forward_recv_info``, ``_create_grad_recv_info``). They
-    hold their output while it goes backward (``backward_one_chunk``), and what they sent last
-    (schedules.py, ``Schedule1F1B``).
+    hold their output while it goes backward (``backward_one_chunk``), and what was sent last and
+    at the end of the warm-up (schedules.py, ``Schedule1F1B``).
     """
     trace, measured = find_trace(setup), setup.measured
     if trace is None or measured is None or trace.broken:
@@ -108,15 +116,50 @@ def list_staged_moments(
     outputs = none if stage.last else trace.sent[place.stop - 1]
     each = inputs.size + outputs.size + (trace.after if stage.first else 0)
     received = extra.buckets + (each * batch.accumulation + inputs.size) * size
-    flight = min(pp - stage.number, batch.accumulation)
     rows = trace.segments[place.start : place.stop]
-    kept, moments = float(inputs.freed), list[tuple[Moment, float, float, float]]()
-    for row in rows:
-        moments.append(("forward", extra.forward, kept, row.forward))
-        moments.append(("backward", extra.backward, kept + outputs.size, row.backward))
-        kept += row.kept
-    waiting = (flight - 1) * kept
-    for moment, gathered, before, most in moments:
-        there = (waiting + before) * size
-        yield Parts(moment, *states, gathered, received, there, 0.0, most * size)
+    parts = _list_learned(measured.list_parameters(place), len(rows))
+    for turn in _list_turns(rows, (inputs.freed, outputs.size), pp - stage.number, batch):
+        new = turn.first and not setup.persistent_grads
+        held = states._replace(grads=states.grads * (parts[turn.row] if new else 1.0))
+        gathered = extra.forward if turn.moment == "forward" else extra.backward
+        kept, most = turn.kept * size, turn.most * size
+        yield Parts(turn.moment, *held, gathered, received, kept, 0.0, most)
     yield Parts("step", *states, extra.pool, received, trace.after * size, 0.0, extra.step)
+
+
+class _Turn(NamedTuple):
+    """A segment of a stage at work. Bytes."""
+
+    moment: Moment
+    row: int
+    first: bool
+    """Whether no gradients of earlier micro-batches exist."""
+    kept: float
+    most: float
+
+
+def _list_turns(
+    rows: Sequence[SegmentMemory], ends: tuple[float, float], depth: int, batch: Batch
+) -> Iterator[_Turn]:
+    """Each segment in the first backward pass, when as many micro-batches wait as ever, and in
+    later ones. ``ends`` are what the stage keeps of its input beside its segments, and its output;
+    ``depth`` are the stages from this one on."""
+    freed, output = ends
+    waiting = freed + sum(row.kept for row in rows)
+    for first in (True, False):
+        flight = min(depth, batch.accumulation if first else batch.accumulation - 1)
+        kept = (flight - 1) * waiting + freed + (0.0 if first else output)
+        for number, row in enumerate(rows if flight else ()):
+            # the gradient of the output is in its buffer
+            own = output if number < len(rows) - 1 else 0.0
+            yield _Turn("forward", number, first, kept, row.forward)
+            yield _Turn("backward", number, first, kept + own, row.backward)
+            kept += row.kept
+
+
+def _list_learned(rows: Sequence[SegmentParameters], count: int) -> list[float]:
+    """Of each segment, the part of the gradients that later ones have computed before it."""
+    if len(rows) != count:
+        return [1.0] * count
+    total = max(sum(row.trained for row in rows), 1)
+    return [sum(row.trained for row in rows[place + 1 :]) / total for place in range(count)]

@@ -6,8 +6,11 @@ from typing import Any
 
 import pytest
 
-from jobgen.strategy.speed.compute import count_flops
+from jobgen.strategy.measured_model import read_measured
+from jobgen.strategy.speed.compute import compute_head, compute_layer, count_flops
+from jobgen.strategy.speed.measured_compute import compute_stages
 from tests.strategy.memory.test_memtracker import setup
+from tests.strategy.speed.setups import A100
 
 LAYERS, WORDS = 2, 16384
 CAUSAL = 7 / 12
@@ -51,3 +54,22 @@ def test_counted_flops_are_those_of_the_formulas(kind: str) -> None:
     assert sum_flops(costs, "attention") == pytest.approx(
         attention * CAUSAL * traced.TOKENS, rel=0.02
     )
+
+
+@pytest.mark.train("torch", "transformers")
+def test_a_measured_llama_takes_as_long_as_the_formulas_say() -> None:
+    from tests.strategy.memory import traced
+    from tests.strategy.speed.counted import count
+
+    costs, _ = count("llama", LAYERS, WORDS)
+    trace = {"mode": "narrow", "recompute": "none", "costs": costs, "points": []}
+    sizes = {"params": 1, "trained": 1, "width": 2, "buffers": 0, "units": []}
+    held = {"kept": 0, "forward": 0, "after": 0}
+    report = {**sizes, "micro": traced.BATCH, "traces": [{**trace, **held}]}
+    one = setup("llama", "bf16", "none", LAYERS, WORDS)
+    measured = one._replace(measured=read_measured("llama", report))
+    (found,) = compute_stages(measured, A100)
+    layer, head = compute_layer(one, A100), compute_head(one, A100)
+    expected = LAYERS * (layer.forward + layer.backward) + head.forward + head.backward
+    assert found.forward + found.backward == pytest.approx(expected, rel=0.15)
+    assert found.calls == pytest.approx(LAYERS * layer.calls + head.calls, rel=0.15)
