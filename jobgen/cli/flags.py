@@ -53,7 +53,7 @@ TRUST = _permission(
     *("--trust", "trust"),
     metavar="USER@HOST:ROOT",
     multiple=True,
-    help="Allow connecting to this login of a profile that comes with the project",
+    help="Allow a profile of the project to connect to this login",
 )
 
 

@@ -128,7 +128,7 @@ def shown(**changed: Any) -> str:
 
 def test_the_metric_the_interval_and_the_moment_are_said() -> None:
     text = shown()
-    assert "expected 44.3 (33.7\u201355.0) allocated, 46.9 (35.7\u201358.2) reserved, " in text
+    assert "expected 44.3 (33.7\u201354.1) allocated, 46.9 (35.7\u201357.3) reserved, " in text
     assert "48.3 (45.4\u201351.2) in nvidia-smi; needs 47.1 of 80.0 GiB; " in text
     assert "peak during the backward pass" in text
     for moment in get_args(Moment):

@@ -15,11 +15,9 @@ from jobgen.cli.params import COUNTS, FILE, JOB, SECTIONS
 
 @verb(
     "plan",
-    "jobgen plan job.yaml -c a100x16                  # a short summary; -v: everything",
-    "jobgen plan job.yaml -c a100x16 --section env    # the variables of every rank, with origins",
-    "jobgen plan job.yaml -c a100x16 --why --nodes 1,2,4,8",
-    "jobgen plan job.yaml --compare a100x16,dgx-h100",
-    "jobgen plan job.yaml -c a100x16 --measure --on-cluster   # where the job's torch is",
+    "jobgen plan job.yaml -c a100x16                  # in short; -v: everything",
+    "jobgen plan job.yaml -c a100x16 --section env    # variables, with origins",
+    "jobgen plan job.yaml --why --nodes 1,2,4,8 --compare a100x16,dgx-h100",
 )
 @JOB
 @VARIANT
@@ -52,8 +50,7 @@ from jobgen.cli.params import COUNTS, FILE, JOB, SECTIONS
 def command(call: Call, job: Path, **chosen: Any) -> int:
     """Preview a job: size, cost, memory, warnings, and what would be sent.
 
-    JOB is ./job.yaml by default. -v shows everything, -q one line. Exits like submit if
-    a check fails: 3 for an error in a file, 6 if the model does not fit, else 1.
+    JOB: ./job.yaml by default. Exit codes: 3 an error in a file, 6 does not fit.
     """
     from jobgen.cli import estimating, measuring_dialog
     from jobgen.cli.screens import plan as screens
