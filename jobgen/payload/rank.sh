@@ -284,19 +284,30 @@ for name in "${signals[@]}"; do trap early="$name" "$name"; done
 trap 'early=TERM; record stopped signal=15' TERM # after this, also an exit with 0 is no success
 #fi
 run_program() { (start_program); } 2>/dev/null
+#if forwards
+forwards=''
+#fi
 #if container
-# as PID 1 of a container, this shell is the only process to get signals: forward them
-(($$ > 1 && PPID > 1)) || run_program() {
+# as PID 1 of a container, this shell is the only process to get signals
+(($$ > 1 && PPID > 1)) || forwards=1
+#fi
+#if top
+# with proctrack/cgroup, Slurm signals only the process that it has started, which is this shell
+[[ $(cat "/proc/$PPID/comm" 2>/dev/null) != slurmstepd ]] || ! grep -qsE '^[0-9]+:(freezer)?:.*/step_' /proc/self/cgroup ||
+    forwards=1
+#fi
+#if forwards
+[[ -z $forwards ]] || run_program() {
     (start_program) 2>/dev/null &
     local child=$! rc=127 alive=1 code
     # shellcheck disable=SC2064  # expand now
     for name in "${signals[@]}"; do trap "signal_all $name || kill -s $name $child" "$name"; done
 #fi
-#if packed_inside
+#if packed_forwards
     # shellcheck disable=SC2064
     trap "record stopped signal=15; signal_all TERM || kill -s TERM $child" TERM
 #fi
-#if container
+#if forwards
     [[ -z $early ]] || signal_all "$early" || kill -s "$early" "$child"
     # a signal interrupts wait, and in bash sometimes the next wait too
     while ((alive)); do

@@ -154,6 +154,7 @@ def list_blocks(plan: Plan, *, of_part: bool = False, ends_early: bool = False) 
     bind = "bind" in plan.other and plan.other["bind"].value == "auto"
     search = bind and "JOBGEN_GPU_CPUS" not in plan.env
     sharing = plan.shape.ranks_per_gpu > 1
+    top = LAUNCHERS[plan.launcher.value].task != "agent"
     needs = {
         "steps": of_part,
         "alone": not of_part,
@@ -163,7 +164,9 @@ def list_blocks(plan: Plan, *, of_part: bool = False, ends_early: bool = False) 
         "hub": "JOBGEN_HUB_MODEL" in plan.env,
         "container": inside,
         "packed": plan.shape.packing is not None,
-        "packed_inside": inside and plan.shape.packing is not None,
+        "top": top,
+        "forwards": inside or top,
+        "packed_forwards": (inside or top) and plan.shape.packing is not None,
         "guard": guard,
         "unguarded": not guard,
         "bind": bind,

@@ -251,6 +251,34 @@ def test_the_first_process_of_a_container_passes_signals_on(
     assert rank.path("came").read_text() == "SIGINT SIGTERM"
 
 
+IN_CGROUP = """
+grep() { [[ ${*: -1} == /proc/self/cgroup ]] || command grep "$@"; }
+"""
+"""As if Slurm tracked this rank by cgroups, which a machine may not have."""
+
+
+@pytest.mark.parametrize("run", ["saves.py", "true\nsaves.py"])
+@pytest.mark.parametrize("name", SIGNALS)
+def test_a_rank_that_slurm_itself_started_passes_signals_on(
+    make_rank: Callable[..., Rank], run: str, name: str
+) -> None:
+    """proctrack/cgroup signals the children of slurmstepd only (proctrack_cgroup.c,
+    ``_slurm_cgroup_is_pid_a_slurm_task``)."""
+    rank = make_rank(run)
+    step = rank.path("slurmstepd")
+    shutil.copy(shutil.which("bash") or "bash", step)
+    rank.path("cgroup").write_text(IN_CGROUP)
+    rank.env["BASH_ENV"] = str(rank.path("cgroup"))
+    process = rank.start(str(step), "-c", '"$@"; exit $?', "slurmstepd")
+    until(rank.path("up").exists, "the program")
+    os.kill(rank_shell(rank), getattr(signal, f"SIG{name}"))
+    until(rank.path("came").exists, "the signal")
+    rank.finish(5)
+    assert process.wait(HANG) == (143 if name == "TERM" and "\n" in run else 5)
+    assert rank.path("came").read_text() == f"SIG{name}"
+    assert rank.end()["code"] == str(process.returncode)
+
+
 def test_a_signal_during_the_handling_of_another_ends_no_wait(
     make_rank: Callable[..., Rank],
 ) -> None:

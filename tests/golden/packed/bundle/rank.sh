@@ -67,6 +67,27 @@ record start "local=${LOCAL_RANK:-0}" "world=${WORLD_SIZE:-$JOBGEN_WORLD_SIZE}"
 for name in "${signals[@]}"; do trap early="$name" "$name"; done
 trap 'early=TERM; record stopped signal=15' TERM # after this, also an exit with 0 is no success
 run_program() { (start_program); } 2>/dev/null
+forwards=''
+# with proctrack/cgroup, Slurm signals only the process that it has started, which is this shell
+[[ $(cat "/proc/$PPID/comm" 2>/dev/null) != slurmstepd ]] || ! grep -qsE '^[0-9]+:(freezer)?:.*/step_' /proc/self/cgroup ||
+    forwards=1
+[[ -z $forwards ]] || run_program() {
+    (start_program) 2>/dev/null &
+    local child=$! rc=127 alive=1 code
+    # shellcheck disable=SC2064  # expand now
+    for name in "${signals[@]}"; do trap "signal_all $name || kill -s $name $child" "$name"; done
+    # shellcheck disable=SC2064
+    trap "record stopped signal=15; signal_all TERM || kill -s TERM $child" TERM
+    [[ -z $early ]] || signal_all "$early" || kill -s "$early" "$child"
+    # a signal interrupts wait, and in bash sometimes the next wait too
+    while ((alive)); do
+        kill -0 "$child" 2>/dev/null || alive=0
+        wait "$child"
+        code=$?
+        ((code == 127)) || rc=$code
+    done
+    return "$rc"
+}
 run_program
 rc=$?
 record exit "code=$rc" "signal=$((rc > 128 && rc < 193 ? rc - 128 : 0))"

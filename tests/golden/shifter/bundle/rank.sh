@@ -130,8 +130,10 @@ record start "local=${LOCAL_RANK:-0}" "world=${WORLD_SIZE:-$JOBGEN_WORLD_SIZE}"
 # Slurm and the launchers signal the program itself; this shell only waits for it
 for name in "${signals[@]}"; do trap early="$name" "$name"; done
 run_program() { (start_program); } 2>/dev/null
-# as PID 1 of a container, this shell is the only process to get signals: forward them
-(($$ > 1 && PPID > 1)) || run_program() {
+forwards=''
+# as PID 1 of a container, this shell is the only process to get signals
+(($$ > 1 && PPID > 1)) || forwards=1
+[[ -z $forwards ]] || run_program() {
     (start_program) 2>/dev/null &
     local child=$! rc=127 alive=1 code
     # shellcheck disable=SC2064  # expand now
