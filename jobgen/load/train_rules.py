@@ -23,7 +23,7 @@ def check(tree: Tree, spec: JobSpec, train: Train) -> None:
     _check_functions(tree, train)
     launcher, world = spec.launcher.type or "", _world(spec)
     if train.strategy.type == "auto":
-        train = train.replace(strategy="ddp")  # what is wrong with every strategy
+        train = strategy.replace_auto(train, launcher)
         if strategy.choose_framework(train, launcher) in TRAITS["3d"].frameworks:
             world = None  # auto may divide the ranks by tp and pp
     known, _ = read_sizes(train, {})

@@ -114,9 +114,9 @@ def choose_strategy(
 
     best = advise.choose_first(request.ask) or advise.find_least(request.ask)
     if best is None:
-        from jobgen.strategy import check_train
+        from jobgen.strategy import check_train, replace_auto
 
-        simple = request.ask.train
+        simple = replace_auto(request.ask.train, request.ask.launcher)
         faults = check_train(
             simple, request.ask.sizes, request.ask.world, launcher=request.ask.launcher
         )

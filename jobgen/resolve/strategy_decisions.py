@@ -27,8 +27,7 @@ def tell_decisions(look: Inputs, decided: Strategy, sized: Sized, why: str) -> N
 
 def _decisions(decided: Strategy) -> list[tuple[str, str, str, tuple[str, ...]]]:
     mesh, batch = decided.mesh, decided.batch
-    sizes = {"pp": mesh.pp, "cp": mesh.cp, "tp": mesh.tp, "ep": mesh.ep}
-    axes = "".join(f", {axis} {count}" for axis, count in sizes.items() if count > 1)
+    axes = "".join(f", {axis} {count}" for axis, count in mesh.list_degrees())
     rows: list[tuple[str, str, str, tuple[str, ...]]] = [
         ("strategy", decided.trait.title, _SHARDED[decided.trait.stage], ("strategy",)),
         ("framework", decided.framework, "format of the generated configuration", ("framework",)),

@@ -47,6 +47,20 @@ def choose_framework(train: Train, launcher: str = "") -> str:
     return "deepspeed" if trait.family == "zero" else "torch"
 
 
+def replace_auto(train: Train, launcher: str) -> Train:
+    """The job with a strategy in place of ``auto``: the first that divides the model as the job
+    says, so that what is wrong with it is wrong with all; DDP where none does."""
+    simple = train.replace(strategy="ddp")
+    chosen = choose_framework(simple, launcher)
+    asked = {axis for axis in mesh.NAMES if getattr(train, axis) > 1}
+    able = (
+        name
+        for name, trait in TRAITS.items()
+        if chosen in trait.frameworks and asked <= {*trait.axes}
+    )
+    return train.replace(strategy=next(able, "ddp")) if asked else simple
+
+
 def check_train(
     train: Train, sizes: ModelSizes, world: RankLayout | None, *, launcher: str = ""
 ) -> Iterator[TrainDiagnostic]:

@@ -71,6 +71,12 @@ class Mesh(NamedTuple):
         """Parts that the experts of a stage are divided into, each on ranks of its own."""
         return self.ep * self.expert_tp
 
+    def list_degrees(self) -> list[tuple[str, int]]:
+        """The degrees that divide the model, by their keys; ``etp`` only where it is not tp."""
+        found = [(axis, getattr(self, axis)) for axis in ("tp", "pp", "cp", "ep")]
+        found = [(axis, degree) for axis, degree in found if degree > 1]
+        return found + [("etp", self.expert_tp)] * (self.expert_tp != self.tp)
+
     @property
     def expert_tp(self) -> int:
         """Ranks that share each expert."""

@@ -48,9 +48,14 @@ def draw_memory(advice: Advice, room: int, ink: Ink) -> list[str]:
 def _describe_verdict(option: StrategyOption, limit: float) -> str:
     """What torch allocates of what there is, and where nine in ten published runs lie."""
     memory = option.memory
-    amount = f"{to_gib(memory.get_peak('allocated'))} of {to_gib(limit)} GiB allocated"
-    interval = format_interval(memory, "allocated")
-    return f"{amount}{name_rank(memory) or ' per GPU'} (90 %: {interval})"
+    allocated, interval = memory.get_peak("allocated"), format_interval(memory, "allocated")
+    where = name_rank(memory) or " per GPU"
+    if (
+        option.verdict == "no" and allocated <= limit < memory.needed
+    ):  # CUDA and NCCL need some, too
+        amount = f"needs {to_gib(memory.needed)} of {to_gib(limit)} GiB{where}"
+        return f"{amount}, {to_gib(allocated)} of it allocated (90 %: {interval})"
+    return f"{to_gib(allocated)} of {to_gib(limit)} GiB allocated{where} (90 %: {interval})"
 
 
 def _list_decisive(option: StrategyOption, advice: Advice) -> tuple[list[str], list[str]]:
@@ -69,7 +74,10 @@ def _list_decisive(option: StrategyOption, advice: Advice) -> tuple[list[str], l
     turning = [each for each in assumed if each.memory.judge(limit) != verdict]
     others = [each for each in assumed if each not in turning]
     texts = [format_assumption(each, option, limit) for each in (*turning, *others)]
-    texts = [f"assumes {texts[0]}", *texts[1:]] if texts else _list_parts(option)
+    if texts:
+        texts = [f"assumes {texts[0]}", *texts[1:]]
+    elif not words:
+        texts = _list_parts(option)
     kept = len(turning) or not words
     return [*words, *texts[:kept]], texts[kept:]
 

@@ -12,7 +12,7 @@ from jobgen.strategy.choice.setups import Ask, assume_length, build_setup
 from jobgen.strategy.estimate import GIB, Component, GpuMemory, Verdict
 from jobgen.strategy.measured_model import split_units
 from jobgen.strategy.memory import estimate
-from jobgen.strategy.spec import TRAITS
+from jobgen.strategy.spec import TRAITS, Mesh
 from jobgen.wording import count
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def estimate_option(rung: Rung, ask: Ask, *, speed: bool = True) -> StrategyOpti
     verdict = judge_memory(memory, ask)
     return StrategyOption(
         name=rung.name,
-        title=_title(rung.train),
+        title=_title(rung.train, decided.mesh),
         setup=asked,
         memory=memory,
         step=estimate_step(asked, ask) if speed and verdict != "no" else None,
@@ -67,9 +67,9 @@ def estimate_step(asked: Setup, ask: Ask) -> StepTime | None:
 _PLACES = {"cpu": "CPU", "nvme": "NVMe"}
 
 
-def _title(train: Train) -> str:
+def _title(train: Train, mesh: Mesh) -> str:
     parts = [TRAITS[train.strategy.type].title]
-    parts += [f"{axis} {n}" for axis in ("tp", "pp", "cp", "ep") if (n := getattr(train, axis)) > 1]
+    parts += [f"{axis} {n}" for axis, n in mesh.list_degrees()]
     if train.activation_checkpointing != "none":
         parts.append(f"{train.activation_checkpointing} activation checkpointing")
     if train.offload.what != "none":

@@ -20,11 +20,12 @@ def get_width_divisor(setup: Setup) -> int:
 
 
 def has_autocast(setup: Setup) -> bool:
-    """Under autocast the stream between layers stays in the parameters' type, and so it does where
-    what is not quantized was made fp32 (peft, utils/other.py, ``prepare_model_for_kbit_training``).
+    """Under autocast the stream between layers stays in the type of the embedding, which is that
+    of the parameters. Beside adapters it is fp32 where what is not quantized was made so (peft,
+    utils/other.py, ``prepare_model_for_kbit_training``), and has 16 bits elsewhere.
     """
-    if setup.adapters is not None and setup.adapters.prepared:
-        return setup.recipe.compute < FP32
+    if setup.adapters is not None:
+        return setup.adapters.prepared and setup.recipe.compute < FP32
     sharded = setup.strategy.startswith("fsdp")
     return setup.recipe.params == FP32 and setup.recipe.compute < FP32 and not sharded
 

@@ -62,12 +62,15 @@ def _copied(setup: Setup, stage: PipelineStage) -> Transient:
     head = sizes.vocab * sizes.hidden / setup.mesh.tp if stage.last else 0.0
     # what a trace under autocast has measured holds them already
     narrow = recipe.params > recipe.compute and setup.measured is None
-    cast = recipe.compute * (stage.inside + head) if narrow else 0.0
     trained, _ = count_trained(setup, stage)
+    whole, largest = stage.inside + head, stage.largest + head
+    if setup.adapters is not None:  # what is frozen has 16 bits or fewer, but for a prepared head
+        whole = largest = trained + (head if setup.adapters.prepared else 0.0)
+    cast = recipe.compute * whole if narrow else 0.0
     buckets = recipe.grads * trained if setup.copied_grads else 0.0
     step = _step(setup, trained, 1)
     # autocast forgets its copies where it ends, and what is computed again makes them anew
-    again = recipe.compute * (stage.largest + head) if narrow else 0.0
+    again = recipe.compute * largest if narrow else 0.0
     return Transient(
         cast, 0.0, buckets, step, returning=None if setup.recompute == "none" else again
     )
@@ -79,7 +82,8 @@ def _gathered(setup: Setup, stage: PipelineStage) -> Transient:
     trained, frozen = count_trained(setup, stage)
     each = recipe.compute if setup.adapters is None else frozen / max(1.0, stage.params)
     if cut == 1 or setup.strategy == "fsdp-no-shard":
-        cast = recipe.compute * stage.params if recipe.params > recipe.compute else 0.0
+        held = stage.params if setup.adapters is None else trained
+        cast = recipe.compute * held if recipe.params > recipe.compute else 0.0
         return Transient(cast, cast, 0.0, _step(setup, trained, 1) + _widen(setup, trained))
     stays = setup.strategy == "fsdp-grad-op" or setup.reshard is False or setup.mesh.pp > 1
     units = stage.inside if stays else min(_UNITS * stage.largest, stage.inside)

@@ -15,6 +15,7 @@ from jobgen.strategy.estimate import GIB
 from jobgen.strategy.memory import count_in_flight, estimate
 from jobgen.strategy.memory.activations import compute_kept
 from jobgen.strategy.memory.memory_states import (
+    count_trained,
     count_whole_grads,
     divide_states,
     list_stages,
@@ -168,6 +169,20 @@ def test_an_optimizer_on_the_cpu_makes_no_fp32_gradients_on_the_gpu(strategy: st
     here = compute_transient(setup, stage).step
     away = compute_transient(setup._replace(offload=Offloaded(optimizer=True)), stage).step
     assert away == gathered < here
+
+
+def test_autocast_copies_adapters_and_no_frozen_weight() -> None:
+    """What is frozen has 16 bits or fewer; a head that peft has prepared is fp32."""
+    plain = LORA._replace(strategy="ddp", mesh=Mesh(1, 1), recipe=RECIPES["autocast"])
+    stage = list_stages(plain)[0]
+    trained, _ = count_trained(plain, stage)
+    assert compute_transient(plain, stage).forward == 2 * trained
+    assert plain.adapters is not None
+    prepared = plain._replace(adapters=plain.adapters._replace(prepared=True))
+    head = SHAPE.vocab * SHAPE.hidden
+    assert compute_transient(prepared, stage).forward == 2 * (trained + head)
+    pure = plain._replace(recipe=RECIPES["pure"])
+    assert compute_kept(plain).layer == pytest.approx(compute_kept(pure).layer, rel=0.01)
 
 
 @pytest.mark.train("torch", "megatron")
