@@ -87,9 +87,11 @@ def compute_products(setup: Setup, machine: ClusterHardware, tensors: tuple[Tens
             setup, inner, outer, narrow=narrow and tensor.kind != "router", frozen=frozen
         )
         if tensor.kind == "expert" and experts:
+            together = setup.mesh.expert_tp  # of the ranks of tp, the others have other tokens
             one = one._replace(
-                tokens=one.tokens * experts.active,
-                copies=experts.count * setup.mesh.tp / setup.mesh.expert_parts,
+                tokens=one.tokens * experts.active * together / setup.mesh.tp,
+                tp=together,
+                copies=experts.count / setup.mesh.ep,
             )
         took = compute_product(one, machine)
         beside = compute_adapters(setup, machine, tensor, one)
@@ -102,10 +104,10 @@ def compute_product(one: Product, machine: ClusterHardware) -> Both:
     """Seconds of one matrix product forward, and of the one or two backward.
 
     Tensor cores multiply at the rate of a large product, as far as its tiles fill them; operands
-    that do not fit in caches are
-    read at the same time, and the last tiles are written when nothing is left to multiply:
-    max(2 m n k / rate, bytes read / bandwidth) + bytes written / bandwidth. This is the roofline
-    (Williams et al., 2009, doi:10.1145/1498765.1498785) with the writing set apart.
+    that do not fit in caches are read at the same time, and the last tiles are written when
+    nothing is left to multiply: max(2 m n k / rate, bytes read / bandwidth) + bytes written /
+    bandwidth. This is the roofline (Williams et al., 2009, doi:10.1145/1498765.1498785) with the
+    writing set apart.
     """
     speed = rates.get_memory_rate(machine)
     kept = min(one.hidden, one.inner, one.outer) if one.tp > 1 else one.inner + one.outer

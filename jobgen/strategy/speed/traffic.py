@@ -108,7 +108,7 @@ def list_traffic(setup: Setup) -> Iterator[Traffic]:
 def list_volumes(setup: Setup, machine: ClusterHardware) -> tuple[Volume, ...]:
     """What one rank sends in one step over each kind of link, with the seconds it takes.
 
-    ``exposed`` is here as if nothing were computed beside it; ``step`` knows what is.
+    ``exposed`` is here as if nothing were computed beside it; ``compute_step`` counts what is.
     """
     found: list[Volume] = []
     for one in list_traffic(setup):
@@ -146,9 +146,10 @@ def _data(setup: Setup) -> Iterator[Traffic]:
     whole = count_largest_stage(setup)
     partly = setup.adapters is not None or setup.measured is not None
     learned = count_largest_stage(setup, learned=True) if partly else whole
-    parts = [(whole.dense, learned.dense, 1.0)]
-    if whole.experts:
-        parts.append((whole.experts / spread, learned.experts / spread, spread))
+    parts = [(whole.params, learned.params, 1.0)]
+    if whole.experts and spread != 1:
+        experts = (whole.experts / spread, learned.experts / spread, spread)
+        parts = [(whole.dense, learned.dense, 1.0), experts]
     for params, gradients, divided in parts:
         if params:
             yield from _states(setup, params, gradients, divided, whole)
