@@ -340,3 +340,9 @@ def test_what_run_says_otherwise_stands_in_plan_lint_and_submit(
     assert "train.strategy has no effect: train.py reads neither" in alone.out
     (folder / "train.py").write_text("from os import environ; environ['JOBGEN_STRATEGY']")
     assert "no problems" in jobgen("lint", ON[0]).out
+
+
+def test_auto_divides_the_model_as_the_job_says(jobgen: Jobgen, folder: Path) -> None:
+    said = jobgen("plan", *ON, "--set", "train.tp=2")
+    assert said.code == Exit.DONE, said.err
+    assert "Strategy  FSDP2, tp 2 (auto); step " in said.out

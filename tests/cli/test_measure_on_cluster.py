@@ -60,7 +60,7 @@ def test_a_model_is_measured_where_the_job_has_its_torch(jobgen: Jobgen, tmp_pat
     assert (later["params"], later["micro_batch"]) == (3 * 72, 4)
     assert later["sharded_step"]["ranks"] == 4
     assert (later["node"], later["cluster"]) == ("local1", "local")
-    shown = " ".join(jobgen("plan", *on_gpus).out.split())
+    shown = " ".join(jobgen("plan", *on_gpus, "--section", "memory").out.split())
     assert f"with torch {later['torch']} on local1 of local" in shown
     (tmp_path / "train.py").write_text(f"{PROGRAM}\n")
     assert "train.py has changed since" in " ".join(jobgen("plan", *on_gpus).out.split())
