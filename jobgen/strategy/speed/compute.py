@@ -95,7 +95,7 @@ def _what_counts(setup: Setup) -> Setup:
     mesh, batch = setup.mesh, setup.batch
     return setup._replace(
         strategy="",
-        mesh=Mesh(1, 1, mesh.tp, 1, mesh.cp, mesh.ep),
+        mesh=Mesh(1, 1, mesh.tp, 1, mesh.cp, mesh.ep, mesh.etp),
         batch=Batch(batch.micro, batch.accumulation if products.is_narrow(setup) else 1, 1),
         recompute="none",
         reshard=True,

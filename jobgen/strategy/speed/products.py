@@ -87,9 +87,11 @@ def compute_products(setup: Setup, machine: ClusterHardware, tensors: tuple[Tens
             setup, inner, outer, narrow=narrow and tensor.kind != "router", frozen=frozen
         )
         if tensor.kind == "expert" and experts:
+            together = setup.mesh.expert_tp  # of the ranks of tp, the others have other tokens
             one = one._replace(
-                tokens=one.tokens * experts.active,
-                copies=experts.count * setup.mesh.tp / setup.mesh.expert_parts,
+                tokens=one.tokens * experts.active * together / setup.mesh.tp,
+                tp=together,
+                copies=experts.count / setup.mesh.ep,
             )
         took = compute_product(one, machine)
         beside = compute_adapters(setup, machine, tensor, one)

@@ -5,9 +5,14 @@ from __future__ import annotations
 import pytest
 
 from jobgen.data import gpus
+from jobgen.strategy.shapes.architecture import Architecture, Experts
+from jobgen.strategy.shapes.count import build_model
+from jobgen.strategy.spec import Mesh
+from jobgen.strategy.speed.compute import compute_layer
 from jobgen.strategy.speed.machine_model import build_machine
 from jobgen.strategy.speed.products import measure_fill
 from jobgen.strategy.speed.rates import get_matmul_rate
+from tests.strategy.speed.setups import A100, setup
 
 A100_MULTIPROCESSORS = 108
 
@@ -58,3 +63,17 @@ def test_a_gpu_that_power_limits_loses_nothing_to_a_last_wave_that_is_nearly_ful
     machine = build_machine(gpus()["H100-SXM5-80GB"], 8, 25e9, "infiniband")
     assert get_matmul_rate(machine, filled=0.9) == get_matmul_rate(machine)
     assert get_matmul_rate(machine, filled=0.5) < get_matmul_rate(machine)
+
+
+def test_whole_experts_have_as_many_weights_on_a_rank_as_divided_ones() -> None:
+    model = build_model(
+        Architecture("sparse", 4, 4096, 32, 8, 128, 8192, 32000, experts=Experts(8, 2, 8192))
+    )
+    halves, whole = (
+        compute_layer(setup("fsdp2", model=model, seq=8192, mesh=mesh), A100).products
+        for mesh in (Mesh(1, 4, tp=2, ep=4), Mesh(1, 4, tp=2, ep=8, etp=1))
+    )
+    assert whole == pytest.approx(halves, rel=0.1)
+    fewer = setup("fsdp2", model=model, seq=8, mesh=Mesh(1, 4, tp=2, ep=4, etp=1))
+    more = fewer._replace(mesh=Mesh(1, 4, tp=2, ep=4))
+    assert compute_layer(fewer, A100).products > compute_layer(more, A100).products
