@@ -119,12 +119,15 @@ class GpuMemory(NamedTuple):
         return free
 
 
+Link = Literal["node", "network"]
+
+
 class Volume(NamedTuple):
     """What one rank sends in one step over one kind of link. Bytes and seconds."""
 
     what: str
     """all-gather, reduce-scatter, all-reduce, send or all-to-all, and of what."""
-    link: Literal["node", "network"]
+    link: Link
     bytes: float
     seconds: float
     exposed: float
@@ -160,8 +163,16 @@ class StepTime(NamedTuple):
     @property
     def seconds(self) -> float:
         """The whole step: computing, sending that is not hidden, waiting, optimizer, offload."""
-        exposed = sum(volume.exposed for volume in self.volumes)
-        return self.compute + exposed + self.bubble + self.update + self.offload
+        return self.compute + self.exposed + self.bubble + self.update + self.offload
+
+    @property
+    def exposed(self) -> float:
+        """Seconds in which it only sends."""
+        return sum(volume.exposed for volume in self.volumes)
+
+    def get_exposed(self, link: Link) -> float:
+        """Of these, those of one kind of link."""
+        return sum(volume.exposed for volume in self.volumes if volume.link == link)
 
     @property
     def rate(self) -> float:
@@ -184,7 +195,7 @@ class StepTime(NamedTuple):
 
 
 class MeasuredLinks(NamedTuple):
-    """Links as an all-reduce has measured them, in the terms of ``speed.links``."""
+    """Links as an all-reduce has measured them, in the terms of ``speed.collectives``."""
 
     link: float = 0.0
     """Bytes per second of a GPU inside its node; 0 where that was not measured."""

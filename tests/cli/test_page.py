@@ -231,7 +231,7 @@ def luminance(colour: str) -> float:
 def test_a_step_is_divided_without_a_rest() -> None:
     for option in made.ADVICE.options:
         assert option.step is not None
-        total = sum(amount for _, _, amount in bars.divide_step(option.step))
+        total = sum(amount for _, _, amount in bars.list_step_parts(option.step))
         assert total == pytest.approx(option.step.seconds)
 
 

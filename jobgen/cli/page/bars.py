@@ -98,7 +98,7 @@ def list_step_bars(advice: Advice) -> list[Bar]:
             continue
         parts = tuple(
             Segment(name, letter, amount, f"{name}: {format_time(amount)}")
-            for name, letter, amount in divide_step(step)
+            for name, letter, amount in list_step_parts(step)
             if amount > 0
         )
         text = f"{format_time(step.seconds)}, {format_rate(step)}"
@@ -106,15 +106,12 @@ def list_step_bars(advice: Advice) -> list[Bar]:
     return rows
 
 
-def divide_step(step: StepTime) -> list[tuple[str, str, float]]:
-    """What a step's time goes into: name, letter, seconds."""
-    links = {"node": 0.0, "network": 0.0}
-    for volume in step.volumes:
-        links[volume.link] += volume.exposed
+def list_step_parts(step: StepTime) -> list[tuple[str, str, float]]:
+    """What a step's time goes into, communication by link: name, letter, seconds."""
     return [
         ("compute", "c", step.compute),
-        ("exposed, in the node", "n", links["node"]),
-        ("exposed, network", "x", links["network"]),
+        ("exposed, in the node", "n", step.get_exposed("node")),
+        ("exposed, network", "x", step.get_exposed("network")),
         ("bubble", "b", step.bubble),
         ("update", "u", step.update),
         ("offload", "o", step.offload),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from jobgen.cli.layout import format_percent, format_size
-from jobgen.cli.page.bars import divide_step, list_memory_bars, list_paints
+from jobgen.cli.page.bars import list_memory_bars, list_paints, list_step_parts
 from jobgen.cli.page.shapes import Bullets, Item, PageTable, Paragraph
 from jobgen.cli.screens import offers as side_by_side
 from jobgen.cli.screens.memory import WORDS, can_run, to_gib
@@ -66,7 +66,7 @@ def list_steps(advice: Advice) -> PageTable:
     for option in options:
         step = option.step
         assert step is not None  # noqa: S101  the filter above
-        parts = divide_step(step)
+        parts = list_step_parts(step)
         heads = [name for name, _, _ in parts]
         sent = {"node": 0.0, "network": 0.0}
         for volume in step.volumes:

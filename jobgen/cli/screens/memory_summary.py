@@ -22,7 +22,7 @@ from jobgen.cli.screens.memory import (
 from jobgen.cli.screens.step_speed import compute_exposed, compute_mfu, format_time
 from jobgen.strategy.choice.assumptions import list_assumptions
 from jobgen.strategy.choice.offer import Advice, StrategyOption
-from jobgen.strategy.estimate import ClusterHardware, StepTime
+from jobgen.strategy.estimate import ClusterHardware, Link, StepTime
 
 _PARTS = 4
 """Parts that are named where no assumption decides."""
@@ -109,8 +109,11 @@ def _describe_step(option: StrategyOption, machine: ClusterHardware) -> Iterator
 
 def _describe_wait(step: StepTime) -> str:
     """``90 % of it exposed communication over the network``."""
-    links = {"network": "over the network", "node": "between the GPUs of a node"}
-    spent = {link: sum(v.exposed for v in step.volumes if v.link == link) for link in links}
+    links: dict[Link, str] = {
+        "network": "over the network",
+        "node": "between the GPUs of a node",
+    }
+    spent = {link: step.get_exposed(link) for link in links}
     slowest = max(spent, key=lambda link: spent[link])
     share = format_percent(spent[slowest] / step.seconds)
     return f"{share} of it exposed communication {links[slowest]}"

@@ -37,7 +37,7 @@ def divide_step(step: StepTime) -> dict[str, float]:
     """Seconds of a step by what takes them; they sum to it."""
     return {
         "compute": step.compute,
-        "exposed communication": sum(volume.exposed for volume in step.volumes),
+        "exposed communication": step.exposed,
         "bubble": step.bubble,
         "update": step.update,
         "offload": step.offload,
@@ -58,4 +58,4 @@ def format_time(amount: float) -> str:
 def compute_exposed(step: StepTime) -> float:
     """The part of a step in which only the network works."""
     whole = step.seconds
-    return sum(volume.exposed for volume in step.volumes) / whole if whole > 0 else 0.0
+    return step.exposed / whole if whole > 0 else 0.0

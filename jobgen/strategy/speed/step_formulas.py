@@ -30,7 +30,7 @@ def format_formulas(
     rate = rates.get_matmul_rate(machine, narrow=is_narrow(setup)) / 1e12
     yield (
         f"matrix products: FLOPs / {rate:.0f} TFLOP/s, as measured for large ones on a GPU "
-        f"with {machine.peak / 1000000000000.0:.0f} TFLOP/s by its datasheet, in 16 bits, and "
+        f"with {machine.peak / 1e12:.0f} TFLOP/s by its datasheet, in 16 bits, and "
         "slower where tiles leave multiprocessors idle (zzc0721/torch-performance-test-data; "
         "mli/transformers-benchmarks; Azure/AI-benchmarking-guide; stas00/ml-engineering)"
     )

@@ -108,7 +108,7 @@ def list_traffic(setup: Setup) -> Iterator[Traffic]:
 def list_volumes(setup: Setup, machine: ClusterHardware) -> tuple[Volume, ...]:
     """What one rank sends in one step over each kind of link, with the seconds it takes.
 
-    ``exposed`` is here as if nothing were computed beside it; ``step`` knows what is.
+    ``exposed`` is here as if nothing were computed beside it; ``compute_step`` counts what is.
     """
     found: list[Volume] = []
     for one in list_traffic(setup):
