@@ -71,28 +71,33 @@ def _count_flops(setup: Setup) -> float:
 
 
 def _passes(setup: Setup, machine: ClusterHardware) -> Passes:
-    """Times of one micro-batch on the stage that takes longest.
+    """Times of one micro-batch on the stage that takes longest, with what sharding copies."""
+    find = _counted_passes if setup.measured is None else _measured_passes
+    busiest = find(setup, machine)
+    copied, speed = copies.count_copied(setup), rates.get_memory_rate(machine)
+    return busiest._replace(
+        forward=busiest.forward + copied.forward / speed,
+        backward=busiest.backward + copied.backward / speed,
+    )
+
+
+def _counted_passes(setup: Setup, machine: ClusterHardware) -> Passes:
+    """Of a model whose sizes are known.
 
     Each stage has its part of the layers; the last has the output layer and the loss too, and one
     layer less where layers do not divide evenly.
     """
-    if setup.measured is not None:
-        return _measured_passes(setup, machine)
     one, out = compute.compute_layer(setup, machine), compute.compute_head(setup, machine)
     count = setup.model.sizes.layers
     most, last = -(-count // setup.mesh.pp), count // setup.mesh.pp
     final = _stage(setup, one, last, out)
     if setup.mesh.pp > 1:
         final = max(_stage(setup, one, most, None), final, key=lambda passes: passes.both)
-    copied, speed = copies.count_copied(setup), rates.get_memory_rate(machine)
-    return final._replace(
-        forward=final.forward + copied.forward / speed,
-        backward=final.backward + copied.backward / speed,
-    )
+    return final
 
 
 def _measured_passes(setup: Setup, machine: ClusterHardware) -> Passes:
-    """The same of a measured model, whose backward pass has what is computed again."""
+    """Of a measured model, whose backward pass has what is computed again."""
     twice = 2 + (setup.recompute == "full")
     stages = (
         Passes(

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from jobgen.strategy.measured_model import read_measured
 from jobgen.strategy.setup import Adapters
 from jobgen.strategy.spec import Mesh
 from jobgen.strategy.speed.copies import count_copied
-from tests.strategy.speed.setups import AUTOCAST, LLAMA, MIXED, setup
+from jobgen.strategy.speed.rates import SLOWEST, get_memory_rate
+from jobgen.strategy.speed.step_time import compute_step
+from tests.strategy.speed.setups import A100, AUTOCAST, LLAMA, MIXED, setup
 
 
 @pytest.mark.parametrize(
@@ -40,3 +43,15 @@ def test_parameters_that_are_kept_are_copied_once_and_frozen_ones_have_no_gradie
     assert count_copied(kept).backward == pytest.approx(6 * LLAMA.count)
     frozen = count_copied(kept._replace(adapters=Adapters(8, ())))
     assert frozen.backward < 0.1 * LLAMA.count
+
+
+def test_a_measured_model_copies_what_is_sharded_too() -> None:
+    row = ["product", 2, 10**12, 10**6, 10**6, 1]
+    trace = {"mode": "narrow", "recompute": "none", "kept": 0, "forward": 0, "after": 0}
+    costs = {"kinds": [[[row], [row]]], "order": [0]}
+    sizes = {"params": LLAMA.count, "trained": LLAMA.count, "width": 4, "buffers": 0, "units": []}
+    report = {**sizes, "micro": 2, "traces": [{**trace, "points": [], "costs": costs}]}
+    own = setup("fsdp2", recipe=AUTOCAST, measured=read_measured("own", report))
+    alone = compute_step(own._replace(mesh=Mesh(8, 1)), A100).compute
+    copied = sum(count_copied(own)) / get_memory_rate(A100)
+    assert compute_step(own, A100).compute == pytest.approx(alone + SLOWEST * copied, rel=0.2)
