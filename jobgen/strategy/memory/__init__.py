@@ -22,7 +22,7 @@ from jobgen.strategy.memory.outside import (
     compute_context,
     compute_node_memory,
 )
-from jobgen.strategy.memory.transient import compute_transient
+from jobgen.strategy.memory.transient import Transient, compute_transient
 from jobgen.strategy.setup import Setup
 from jobgen.strategy.spec import TRAITS
 
@@ -108,34 +108,47 @@ _SHRINKS = {
 
 
 def _moments(setup: Setup, stage: PipelineStage) -> tuple[Parts, ...]:
-    """The three moments that can be the peak of this stage."""
+    """The moments that can be the peak of this stage."""
     states = divide_states(setup, stage)
     extra = compute_transient(setup, stage)
+    before, idle = _grads_before(setup, stage, states)
+    rest = states._replace(grads=before)
+    pools = extra.buckets if _has_pools(setup) else 0.0
     if setup.measured is not None:
-        before, idle = _grads_before(setup, stage, states)
-        pools = extra.buckets if _has_pools(setup) else 0.0
-        held = states._replace(grads=before)
         if setup.mesh.pp > 1:
             return tuple(list_staged_moments(setup, stage, states, extra))
-        return tuple(list_measured_moments(setup, states, held, extra, (idle, pools)))
+        return tuple(list_measured_moments(setup, states, rest, extra, (idle, pools)))
+    counted = _list_counted_moments(setup, stage, (states, rest), extra, idle + pools)
+    # gathered parameters and buckets lie in pools of streams of their own, which stay
+    idle = extra.pool + pools
+    step = Parts("step", *states, extra.pool, extra.buckets, 0.0, 0.0, extra.step, idle)
+    return (*counted, step, *_whole(setup, stage, states))
+
+
+def _list_counted_moments(
+    setup: Setup,
+    stage: PipelineStage,
+    states: tuple[GpuStates, GpuStates],
+    extra: Transient,
+    idle: float,
+) -> tuple[Parts, ...]:
+    """The moments of a forward and a backward pass whose activations are counted. ``states`` are
+    all of them, and those when the backward pass begins; ``idle`` is what is freed by then."""
+    whole, before = states
     micro = compute_kept(setup)
     flight = count_in_flight(setup, stage)
     stored = (stage.layers * micro.layer + _ends(setup, micro)) * flight
     if setup.offload_activations:
         stored = min(stored, 2 * micro.layer)
     logits, last, ending = (micro.logits, micro.last, micro.ending) if stage.last else (0.0,) * 3
-    before, idle = _grads_before(setup, stage, states)
-    rest = states._replace(grads=before)
-    pools = extra.buckets if _has_pools(setup) else 0.0
-    idle += pools
     ahead = (stored + last, logits, 0.0, idle)
     returning = extra.forward if extra.returning is None else extra.returning
     until_end = 2 * stored if _keeps_inputs(setup) else micro.layer * flight
     return (
-        Parts("forward", *rest, extra.forward, extra.buckets, *ahead),
+        Parts("forward", *before, extra.forward, extra.buckets, *ahead),
         Parts(
             "backward",
-            *rest,
+            *before,
             returning,
             extra.buckets + extra.first_inputs,
             stored,
@@ -145,16 +158,13 @@ def _moments(setup: Setup, stage: PipelineStage) -> tuple[Parts, ...]:
         ),
         Parts(
             "backward",
-            *states,
+            *whole,
             extra.backward,
             extra.reduced,
             until_end,
             0.0,
             micro.working,
         ),
-        # gathered parameters and buckets lie in pools of streams of their own, which stay
-        Parts("step", *states, extra.pool, extra.buckets, 0.0, 0.0, extra.step, extra.pool + pools),
-        *_whole(setup, stage, states),
     )
 
 

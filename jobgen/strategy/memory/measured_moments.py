@@ -59,17 +59,8 @@ def list_measured_moments(
     size = setup.batch.micro / measured.micro
     grads, pools = idle
     gathered = extra.forward if extra.returning is None else extra.returning
-    over = max(trace.forward - trace.kept, 0.0)
-    yield Parts(
-        "forward",
-        *before,
-        gathered,
-        extra.buckets,
-        trace.kept * size,
-        0.0,
-        over * size,
-        grads + pools,
-    )
+    kept, over = trace.kept * size, max(trace.forward - trace.kept, 0.0) * size
+    yield Parts("forward", *before, gathered, extra.buckets, kept, 0.0, over, grads + pools)
     for point in trace.points:
         there = max(before.grads, point.grads * states.grads)
         yield Parts(
@@ -82,16 +73,8 @@ def list_measured_moments(
             point.temporary * size,
             min(grads, there - point.grads * states.grads),
         )
-    yield Parts(
-        "step",
-        *states,
-        extra.pool,
-        extra.buckets,
-        trace.after * size,
-        0.0,
-        extra.step,
-        extra.pool + pools,
-    )
+    after, free = trace.after * size, extra.pool + pools
+    yield Parts("step", *states, extra.pool, extra.buckets, after, 0.0, extra.step, free)
 
 
 def list_staged_moments(
