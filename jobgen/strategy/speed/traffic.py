@@ -146,9 +146,10 @@ def _data(setup: Setup) -> Iterator[Traffic]:
     whole = count_largest_stage(setup)
     partly = setup.adapters is not None or setup.measured is not None
     learned = count_largest_stage(setup, learned=True) if partly else whole
-    parts = [(whole.dense, learned.dense, 1.0)]
-    if whole.experts:
-        parts.append((whole.experts / spread, learned.experts / spread, spread))
+    parts = [(whole.params, learned.params, 1.0)]
+    if whole.experts and spread != 1:
+        experts = (whole.experts / spread, learned.experts / spread, spread)
+        parts = [(whole.dense, learned.dense, 1.0), experts]
     for params, gradients, divided in parts:
         if params:
             yield from _states(setup, params, gradients, divided, whole)

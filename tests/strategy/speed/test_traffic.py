@@ -213,3 +213,11 @@ def test_deepspeeds_pipeline_reduces_gradients_after_its_last_backward_pass(
     asked = setup("zero1", mesh=Mesh(1, 4, pp=2), framework=framework)
     reduced = [one.when for one in list_traffic(asked) if one.of == "gradients"]
     assert reduced == [when]
+
+
+def test_fsdp1_keeps_its_root_gathered_once_beside_experts_too() -> None:
+    asked = setup("fsdp", model=SPARSE, mesh=Mesh(1, 8))
+    found = sent(asked)
+    assert found["all-gather of parameters"] == pytest.approx(7 / 8 * 2 * SPARSE.count)
+    again = 7 / 8 * 2 * (SPARSE.count - SPARSE.outside)
+    assert found["all-gather of parameters again"] == pytest.approx(again)
