@@ -153,9 +153,16 @@ def parse_report(model: OwnModel, content: bytes, uploaded: Container[str]) -> d
         }
         if not files:
             raise ValueError("no file")
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+    except (
+        ValueError,
+        TypeError,
+        KeyError,
+        AttributeError,
+        RecursionError,
+        OverflowError,
+    ) as error:
         message = f"the job's report on {model.name} cannot be read"
-        hint = f"does something else write into {_name_report(0)}? measure again"
+        hint = "does something else write into the job's state directory? measure again"
         raise CheckFailed(Diagnostic(UNMEASURED, message, hint=hint)) from error
     return {**report, "files": files}
 
@@ -165,19 +172,21 @@ def _parse_failure(report: Mapping[str, Any], uploaded: Container[str]) -> dict[
     place, known = report.get("place"), report.get("known")
     if place is not None:
         file, line = place
-        place = (file, int(line)) if file in uploaded else None
+        place = (file, max(int(line), 0)) if file in uploaded else None
     words = {key: str(report.get(key))[:_LONGEST] for key in ("failed", "message", "key")}
-    names = [str(name) for name in known] if isinstance(known, list) else []
+    names = [str(name)[:_LONGEST] for name in known[:_MOST]] if isinstance(known, list) else []
     return {**words, "place": place, "known": names}
 
 
 _LONGEST = 1000
 """Characters of a message."""
+_MOST = 1000
+"""Functions of a file that are compared with the missing one."""
 
 
 def _advise_setup(spec: Loaded[JobSpec]) -> str:
     has_setup = bool(spec.value.list_setup())
-    where = f"setup ({spec.cite('setup')})" if has_setup else "`setup`, which the job has not"
+    where = f"setup ({spec.cite('setup')})" if has_setup else "`setup` (the job sets none)"
     return f"activate the environment of the program in {where}, or set `container`"
 
 

@@ -130,6 +130,7 @@ def test_a_report_names_uploaded_files_alone() -> None:
         b'{"failed": "program", "place": 7}',
         b'{"failed": "program", "place": ["train.py"]}',
         b'{"failed": "program", "place": ["train.py", "x"]}',
+        b'{"failed": "program", "place": ["train.py", Infinity]}',
         b'{"failed": "program", "place": [["train.py"], 1]}',
     ],
 )
@@ -142,7 +143,7 @@ def test_a_failure_shows_no_other_file(world: World, prepared: Callable[..., Mea
     secret = world.cwd / "secret"
     secret.write_text("canary\n")
     spec = prepared("strategy: ddp").spec
-    for place in ([str(secret), 1], ["../secret", 1], ["train.py", 10**9]):
+    for place in ([str(secret), 1], ["../secret", 1], ["train.py", 10**9], ["train.py", -1]):
         told = {"failed": "program", "message": "m\x1b[2J", "place": place, "key": "batch"}
         report = parse_report(MODEL, json.dumps(told).encode(), frozenset(UPLOADED))
         error = explain_failure(world, spec, MODEL, report, "")
