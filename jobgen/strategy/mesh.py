@@ -36,7 +36,7 @@ def build_mesh(train: Train, world: RankLayout) -> Mesh:
     shard = (asked.shard or data) if TRAITS[asked.type].stage else 1
     if asked.type == "fsdp-hybrid" and asked.shard is None:
         shard = world.ranks_per_node
-    # faults says it of a wish; what nobody asked for falls back to one group of all
+    # check_mesh refuses a size that the job sets; what nobody asked for is one group of all
     shard = shard if data % shard == 0 else data
     etp = _choose_etp(train, data)
     return Mesh(data // shard, shard, train.tp, train.pp, train.cp, train.ep, etp)
@@ -72,6 +72,9 @@ def _axes(train: Train) -> Iterator[TrainDiagnostic]:
         hint = f"remove {axis}, or set strategy: {_nearest(trait.stage, axis)}"
         message = f"{axis}: {degree} ({name} parallel) does not work with {trait.title}: {why}"
         yield TrainDiagnostic("J232", message, (axis,), hint)
+    if train.etp is not None and train.tp % train.etp:
+        message = f"etp {train.etp} does not divide tp {train.tp}, whose ranks share each expert"
+        yield TrainDiagnostic("J231", message, ("etp",), "remove etp, or set it to a divisor of tp")
 
 
 _WHY = {

@@ -189,3 +189,9 @@ def test_a_strategy_without_the_degree_names_one_that_has_it(
     fault = one(strategy=strategy, **keys)
     assert fault.code == "J232"
     assert wanted in fault.hint
+
+
+@pytest.mark.parametrize(("tp", "etp"), [(1, 2), (4, 8), (8, 3)])
+def test_an_expert_is_shared_by_ranks_of_tp(tp: int, etp: int) -> None:
+    assert {(fault.code, fault.path) for fault in found(tp=tp, etp=etp)} >= {("J231", ("etp",))}
+    assert not found(tp=tp, etp=1)
