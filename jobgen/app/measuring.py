@@ -22,7 +22,6 @@ from jobgen.resolve.measured import UNMEASURED
 if TYPE_CHECKING:
     from jobgen.model.job import JobSpec
     from jobgen.model.loaded import Loaded
-    from jobgen.strategy.setup import Setup
 
 PROGRAM = "measure_model"
 DEADLINE = 1800.0
@@ -80,6 +79,7 @@ def _measure_sharded(
     """Where the job's strategy is FSDP2, a step of one of its ranks too, beside the estimate."""
     from jobgen.app.prepare import prepare_each
     from jobgen.strategy.choice.advise import choose_option
+    from jobgen.strategy.memory.layer import FP32
 
     job, cluster, sets, python, report = rest
     named = cluster or spec.value.cluster
@@ -95,14 +95,10 @@ def _measure_sharded(
         if setup.strategy != "fsdp2" or setup.mesh.shard < 2:
             continue
         world.say(f"measuring a rank of FSDP2 over {setup.mesh.shard} fake ranks")
+        narrow = setup.recipe.compute < FP32
         asked = {"modes": [], "shards": setup.mesh.shard, "recompute": setup.recompute}
-        more = _run(world, spec, model, python, {**asked, "narrow": is_narrow(setup)})
+        more = _run(world, spec, model, python, {**asked, "narrow": narrow})
         keep_report(model, {**report, "sharded": more["sharded"]})
-
-
-def is_narrow(setup: Setup) -> bool:
-    """Whether FSDP computes in 16 bits."""
-    return setup.recipe.compute < 4
 
 
 def find_python(world: World) -> str:

@@ -15,7 +15,8 @@ _UNPACK_OPS = 10
 """More for each quantized matrix that single operations make 16 bits wide: shift, cast, mask and
 one of its zeros; shift, cast and mask of its weights; a copy; difference and product (AutoGPTQ,
 nn_modules/qlinear/qlinear_cuda_old.py)."""
-_MEGATRON_OPS = 36 * 33 // 47
+_MEGATRON_OPS = int(33 * rates.DISPATCHED)
+"""Of a layer of Megatron-LM, which starts 33 operations through torch's dispatcher."""
 RANDOM_OPS = 12
 """More for each layer that Megatron-LM computes again: three states of random numbers, taken twice
 and set twice (core/tensor_parallel/random.py, ``CheckpointFunction``)."""
@@ -150,8 +151,8 @@ def count_kernels(setup: Setup, tensors: tuple[Tensor, ...]) -> int:
 
     One for each product, three of attention, two sums; a norm is one, an RMSNorm six (to fp32,
     square, mean, root, product, product); rotation ten, five for queries and for keys; an
-    activation one, and one for its gate. Compiled, what stands between products is one. Megatron's
-    layer starts 33 through torch's dispatcher where a Llama's starts 47, which are 36 here.
+    activation one, and one for its gate. Compiled, what stands between products is one. Of
+    Megatron-LM's layer, operations are counted where torch dispatches them.
     """
     sizes = setup.model.sizes
     linear = sum(len(tensor.shape) > 1 for tensor in tensors)

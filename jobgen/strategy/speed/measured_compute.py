@@ -17,10 +17,6 @@ from jobgen.strategy.setup import Setup
 from jobgen.strategy.speed import rates
 from jobgen.strategy.speed.compute import LayerTimes
 
-_KERNELS = 36 / 47
-"""Of ``rates.HOST_CALL`` for each operation that torch dispatches: a Llama's layer, from whose 36
-kernels that was found, dispatches 47 (tests/strategy/speed/dispatched.py)."""
-
 
 def find_timed_trace(setup: Setup) -> StepTrace | None:
     """The trace whose operations are known; None where no time can be estimated."""
@@ -52,7 +48,7 @@ def _time_passes(
         scale * sum(_time(row, setup, machine) for row in ahead),
         scale * sum(_time(row, setup, machine) for row in back),
         scale * sum(_time(row, setup, machine) for row in ahead if row.kind == "attention"),
-        calls=_KERNELS * sum(row.times for row in ahead),
+        calls=rates.DISPATCHED * sum(row.times for row in ahead),
     )
 
 

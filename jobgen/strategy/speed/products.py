@@ -104,10 +104,10 @@ def compute_product(one: Product, machine: ClusterHardware) -> Both:
     """Seconds of one matrix product forward, and of the one or two backward.
 
     Tensor cores multiply at the rate of a large product, as far as its tiles fill them; operands
-    that do not fit in caches are
-    read at the same time, and the last tiles are written when nothing is left to multiply:
-    max(2 m n k / rate, bytes read / bandwidth) + bytes written / bandwidth. This is the roofline
-    (Williams et al., 2009, doi:10.1145/1498765.1498785) with the writing set apart.
+    that do not fit in caches are read at the same time, and the last tiles are written when
+    nothing is left to multiply: max(2 m n k / rate, bytes read / bandwidth) + bytes written /
+    bandwidth. This is the roofline (Williams et al., 2009, doi:10.1145/1498765.1498785) with the
+    writing set apart.
     """
     speed = rates.get_memory_rate(machine)
     kept = min(one.hidden, one.inner, one.outer) if one.tp > 1 else one.inner + one.outer

@@ -116,8 +116,11 @@ HOST_CALL = 21e-6
 Llama 3.2 1B at 512 tokens, which waits for it alone, took 48.8 ms forward, again and backward
 (stas00/ml-engineering, training/performance/README.md, torch 2.13): 16 layers of 36 kernels, four
 times, as backward starts two for each."""
+DISPATCHED = 36 / 47
+"""Of a kernel, in this time, for each operation that torch dispatches: that Llama's layer, of 36
+kernels, dispatches 47 (tests/strategy/speed/dispatched.py)."""
 COMPILED_CALL = 14e-6
-"""The same where torch.compile joined what lies between products: 12.6 ms, 14 kernels a layer."""
+"""HOST_CALL where torch.compile joined what lies between products: 12.6 ms, 14 kernels a layer."""
 CPU_ADAM = 0.257e-9
 """Seconds for a parameter of DeepSpeed's CPU Adam on a node, and of PyTorch's: Table 4 of
 ZeRO-Offload (arXiv 2101.06840), 2.57 s and 14.76 s for ten billion."""
