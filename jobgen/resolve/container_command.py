@@ -318,9 +318,9 @@ def _before(look: Inputs, asked: Container, shape: Shape) -> str:
         words = " ".join(quote(word) for word in _build_record(look, asked, name))
         texts.append(_RECORD.replace("WORDS", words))
     if asked.runtime == "apptainer" and "://" in name:
-        text = _CONVERT.replace("DIGEST", _hash_name(name))
-        texts.append(text.replace("IMAGE", quote_expandable(name)))
-    return "\n".join(text for text in texts if text)
+        convert = _CONVERT.replace("DIGEST", _hash_name(name))
+        texts.append(convert.replace("IMAGE", quote_expandable(name)))
+    return "\n".join(filter(None, texts))
 
 
 def _devices(look: Inputs, shape: Shape) -> Devices:

@@ -79,7 +79,8 @@ def blame(request: dict[str, Any], doing: str) -> Any:
         raise
     except (Exception, SystemExit) as error:
         frames = traceback.extract_tb(error.__traceback__)
-        inside = [f for f in frames if os.path.realpath(f.filename).startswith(request["workdir"])]
+        folder = f"{request['workdir']}/"
+        inside = [f for f in frames if os.path.realpath(f.filename).startswith(folder)]
         place = None
         if inside:
             file = os.path.relpath(os.path.realpath(inside[-1].filename), request["workdir"])
