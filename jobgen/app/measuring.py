@@ -151,8 +151,10 @@ def _run(
 
 
 _HINTS = {
-    "program": "the functions run on the CPU, on fake tensors: build the model without weights of "
-    "a file, and on the default device",
+    "program": "the functions run alone, on the CPU and on fake tensors: without arguments of the "
+    "command line, weights of a file, or a device",
+    "size": "set it under train:",
+    "parameter": "only micro_batch and seq_len are passed: give the others a default",
     "data": "fake tensors have no values: no .item(), no branch or size that depends on the data "
     "of a tensor; jobgen cannot measure a model that needs them",
     "labels": "set train.model to a config.json, or to a mapping of sizes",

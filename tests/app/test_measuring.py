@@ -195,6 +195,38 @@ def test_a_failure_names_the_key_or_the_python(here: World, own: Callable[..., P
         measure_models(here, path, CLUSTER)
 
 
+@pytest.mark.parametrize(
+    ("new", "says", "hint", "place"),
+    [
+        ("def example_text(seq_len):", "needs seq_len", "set it under", 7),
+        ("def example_text(size):", "needs size", "give the others a", 7),
+        ("def example_text(:", "SyntaxError", "alone, on the CPU", None),
+    ],
+)
+def test_what_a_function_needs_and_where_it_ends(
+    here: World,
+    own: Callable[..., Path],
+    new: str,
+    says: str,
+    hint: str,
+    place: int | None,
+) -> None:
+    path = own("strategy: ddp", batch="example_text")
+    program = here.cwd / "src" / "train.py"
+    text, old = program.read_text(), "def example_text():"
+    assert old in text
+    program.write_text(text.replace(old, new))
+    with pytest.raises(Invalid) as caught:
+        measure_models(here, path, CLUSTER)
+    (problem,) = caught.value.problems
+    assert says in problem.message
+    assert hint in problem.hint
+    line = text[: text.index(old)].count("\n") + 1
+    where = ("src/job.yaml", place) if place else ("src/train.py", line)
+    assert problem.place is not None
+    assert (problem.place.file, problem.place.line) == where
+
+
 def test_a_model_of_the_catalogue_is_not_measured(here: World, own: Callable[..., Path]) -> None:
     path = own()
     lines = path.read_text().splitlines(keepends=True)

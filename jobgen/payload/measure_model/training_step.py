@@ -47,7 +47,9 @@ class TrainingStep:
             raise Failed("type", f"{request['model']} returned {what}, not a torch.nn.Module")
         self.model.train()
         with blame(request, request["batch"]):
-            self.batch = functions[1](**choose_words(functions[1], request["words"]))
+            self.batch = functions[1](
+                **choose_words(functions[1], request["words"], request["batch"])
+            )
         self.tensors = list_tensors(torch, self.batch)
         if not isinstance(self.batch, (torch.Tensor, tuple, list, dict)) or not self.tensors:
             what = type(self.batch).__name__

@@ -11,6 +11,8 @@ import traceback
 from pathlib import Path
 from typing import Any
 
+SIZES = ("micro_batch", "seq_len")
+"""Parameters of the function for the batch that get values of the job."""
 OLDEST = (2, 6)
 """The release of torch whose trackers are known to work."""
 
@@ -78,13 +80,15 @@ def blame(request: dict[str, Any], doing: str) -> Any:
     except Failed:
         raise
     except (Exception, SystemExit) as error:
-        frames = traceback.extract_tb(error.__traceback__)
+        frames = [(f.filename, f.lineno) for f in traceback.extract_tb(error.__traceback__)]
+        if isinstance(error, SyntaxError):  # of a file that was being read: no frame has it
+            frames.append((error.filename or "", error.lineno))
         folder = f"{request['workdir']}/"
-        inside = [f for f in frames if os.path.realpath(f.filename).startswith(folder)]
-        place = None
-        if inside:
-            file = os.path.relpath(os.path.realpath(inside[-1].filename), request["workdir"])
-            place = (file, inside[-1].lineno or 0)
+        places = [(os.path.realpath(file), line or 0) for file, line in frames]
+        inside = [row for row in places if row[0].startswith(folder)]
+        place = (
+            (os.path.relpath(inside[-1][0], request["workdir"]), inside[-1][1]) if inside else None
+        )
         kind = "data" if is_data_dependent(error) else "program"
         kind = "import" if isinstance(error, ImportError) else kind
         raise Failed(kind, f"{doing}: {describe(error)}", place) from error
@@ -101,7 +105,13 @@ def is_data_dependent(error: BaseException) -> bool:
     return bool(names & known) or "data_ptr" in str(error) or "FakeTensor" in str(error)
 
 
-def choose_words(function: Any, words: dict[str, int]) -> dict[str, int]:
-    """Those of the job's sizes that the function has a parameter for."""
+def choose_words(function: Any, words: dict[str, int], named: str) -> dict[str, int]:
+    """Those of the job's sizes that the function has a parameter for; ``named`` is its name in the
+    job. Raises Failed where it has others without a default."""
     known = inspect.signature(function).parameters
+    plain = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    for name, parameter in known.items():
+        if name not in words and parameter.kind in plain and parameter.default is parameter.empty:
+            message, kind = f"{named} needs {name}, which the job does not set", "parameter"
+            raise Failed("size" if name in SIZES else kind, message, key="batch")
     return {name: value for name, value in words.items() if name in known}
