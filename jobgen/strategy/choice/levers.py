@@ -145,12 +145,23 @@ def _setups(own: Setup, ask: Ask) -> Iterator[tuple[str, Setup]]:
         if less and not is_refused(ask.train.replace(activation_checkpointing=kind), ask):
             yield f"train.activation_checkpointing: {kind}", own._replace(recompute=kind)
     if own.batch.micro > 1:
-        half = own.batch.micro // 2
-        batch = own.batch._replace(micro=half, accumulation=own.batch.accumulation * 2)
-        yield f"train.micro_batch: {half}", own._replace(batch=batch)
+        less_at_once = _shrink_batch(own, ask)
+        yield f"train.micro_batch: {less_at_once.batch.micro}", less_at_once
     if own.recipe.moments >= 8 and own.adapters is None:
         lean = own.recipe._replace(moments=2.03, embedding_moments=8.0)
         yield "train.optimizer: adamw8bit", own._replace(recipe=lean)
+
+
+def _shrink_batch(own: Setup, ask: Ask) -> Setup:
+    """The same with the largest of halved micro-batches that fits, or is tight; else the half."""
+    halves: dict[str, Setup] = {}
+    batch, micro = own.batch, own.batch.micro
+    while micro > 1 and "fits" not in halves:
+        micro //= 2
+        steps = batch.accumulation * (batch.micro // micro)
+        asked = own._replace(batch=batch._replace(micro=micro, accumulation=steps))
+        halves.setdefault(judge_memory(estimate(asked).scale(ask.factor), ask), asked)
+    return halves.get("fits") or halves.get("tight") or next(iter(halves.values()))
 
 
 def _lever(
