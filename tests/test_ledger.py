@@ -54,6 +54,27 @@ def test_what_was_written_is_read_again_by_another_process(ledger: Ledger) -> No
     assert changed.job == JobId(7, cluster="c")
 
 
+class Interrupted(sqlite3.Connection):
+    """Ctrl-C comes right after the beginning of a transaction."""
+
+    def execute(self, sql: str, /, *values: Any) -> sqlite3.Cursor:
+        cursor = super().execute(sql, *values)
+        if sql.startswith("BEGIN"):
+            raise KeyboardInterrupt
+        return cursor
+
+
+def test_an_interrupt_right_after_the_beginning_of_a_change_leaves_no_lock(ledger: Ledger) -> None:
+    first = ledger.begin(record())
+    ledger.close()
+    ledger._open = sqlite3.connect(ledger.path, isolation_level=None, factory=Interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        ledger.update(first.token, state=JobState.RUNNING)
+    other = sqlite3.connect(ledger.path, timeout=0, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    other.close()
+
+
 def test_reading_a_ledger_that_is_not_there_makes_nothing(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path / "state" / "ledger.sqlite3")
     assert ledger.list_runs() == ()

@@ -107,11 +107,12 @@ def _run(call: Call, world: World, measuring: MeasuringJob) -> RunRecord:
     from jobgen.cli.submit_dialog import build_progress
 
     token = world.token()
+    sent = replace(world, token=lambda: token)
     try:
-        sent = replace(world, token=lambda: token)
         record = submit.submit(sent, measuring.ready, progress=build_progress(call))
         return _await_end(call, world, record)
     except KeyboardInterrupt:
+        sent.ledger.close()  # what it was doing there would lock out the other
         call.output.say("cancelling the job")
         _cancel(call, world, token)
         raise

@@ -82,8 +82,9 @@ class Database:
         """A connection in a transaction, which is committed unless something is raised."""
         with self._explained():
             db = self._connection(create=True)
-            db.execute("BEGIN IMMEDIATE")
             try:
+                # inside: Ctrl-C may come right after it, and the file would stay locked
+                db.execute("BEGIN IMMEDIATE")
                 yield db
                 db.execute("COMMIT")
             except BaseException:

@@ -35,7 +35,7 @@ _LAUNCHERS = {
 _SCRIPTS = (
     "_|after|alive|all_caches|before|begun|bundle|caches?|changed|checked|claim|code"
     "|commit|converted|count|cpus|diff|early|echoes|ends?|ends_with|events|expect|failed"
-    "|failed_group|file_before|files|findings|finished|first|gpus?|grace_over|HOSTS|ids?"
+    "|failed_group|file_before|files|findings|finished|first|forwards|gpus?|grace_over|HOSTS|ids?"
     "|ignored|index|jobgen_env|lasting|latest|left|link|live|logs?|mine|minors|monitor|monitored|name|node"
     "|notices|old|pids?|prepared|program|rank|rc|record|recorder|recording|reporter|restart|running"
     "|signals|silence|since|sizes|src|step_index|step_nodes|steps|stopping|stream|sum|task"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
@@ -156,8 +157,21 @@ def start_halved(cluster: Cluster, folder: Path) -> Path:
         until((submit / "jobid").exists, "the first array")
     client.send_signal(signal.SIGKILL)
     client.communicate(timeout=HANG)
+    # one that looks at the lock only after it has aged would submit the others
+    until(lambda: not kill_sessions(cluster, submit.stat().st_uid), "the end of its processes")
     os.utime(lock, (time.time() - 1000,) * 2, follow_symlinks=False)
     return submit.parent
+
+
+def kill_sessions(cluster: Cluster, user: int) -> int:
+    """Kill what runs for this user on the login host; how many there were."""
+    killed = 0
+    for process in cluster.processes("login"):
+        with contextlib.suppress(OSError):
+            if Path(f"/proc/{process.pid}").stat().st_uid == user:
+                os.kill(process.pid, signal.SIGKILL)
+                killed += 1
+    return killed
 
 
 def list_arrays(cluster: Cluster, name: str) -> list[str]:

@@ -46,10 +46,9 @@ def test_megatrons_layer_starts_as_many_of_a_llamas_kernels_as_torch_dispatches(
     assert count(GPT, "megatron") == pytest.approx(expected, abs=1)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.train("torch", "transformers", "deepspeed")
-@pytest.mark.parametrize(
-    ("few", "many"), [("1", "3"), pytest.param("4", "12", marks=pytest.mark.exhaustive)]
-)
+@pytest.mark.parametrize(("few", "many"), [("1", "3"), ("4", "12")])
 def test_hooks_of_zero3_take_as_long_as_the_kernels_that_are_counted_for_them(
     few: str, many: str
 ) -> None:
