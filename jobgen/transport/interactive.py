@@ -26,17 +26,18 @@ def run_program(words: Sequence[str], *, patient: bool) -> int:
     KeyboardInterrupt ends both.
     """
     before = signal.getsignal(signal.SIGINT)
-    with subprocess.Popen(list(words), cwd=Path.home()) as child:
-        try:
-            if patient:
-                # a handler, not SIG_IGN: that would not change what the program inherits either,
-                # but a second child would ignore the signal
-                signal.signal(signal.SIGINT, lambda *_: None)
-            code = child.wait()
-        except BaseException:
-            child.terminate()
-            raise
-        finally:
-            if patient:
-                signal.signal(signal.SIGINT, before)
+    if patient:
+        # before the program starts, which may be interrupted at once; a handler, not SIG_IGN, which
+        # the program would inherit
+        signal.signal(signal.SIGINT, lambda *_: None)
+    try:
+        with subprocess.Popen(list(words), cwd=Path.home()) as child:
+            try:
+                code = child.wait()
+            except BaseException:
+                child.terminate()
+                raise
+    finally:
+        if patient:
+            signal.signal(signal.SIGINT, before)
     return code if code >= 0 else 128 - code

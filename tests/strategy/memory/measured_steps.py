@@ -51,7 +51,7 @@ def step(name: str, mode: str, recompute: str) -> int:
     model = module.build_model()
     for _, unit in find_units(torch, model, [], None) if recompute == "full" else ():
         checkpoint_unit(unit)
-    batch = module.example_batch(**choose_words(module.example_batch, WORDS))
+    batch = module.example_batch(**choose_words(module.example_batch, WORDS, name))
     trained = [each for each in model.parameters() if each.requires_grad]
     optimizer = torch.optim.AdamW(trained, foreach=True)
     for each in trained:  # so that moments exist, as in every step but the first
