@@ -2,33 +2,37 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from jobgen import payload
 from jobgen.model.origin import ImageDigest, read_image
-from jobgen.shell import build_script
+from jobgen.shell import Command
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from jobgen.app.run_origin import KeptOrigin
     from jobgen.transport import Transport
 
 _DEADLINE = 120.0
-"""Seconds in which a file of 1 GiB is read on a slow disk."""
+"""Seconds in which an image file of 1 GiB is read on a slow disk."""
 
 
 def find_images(transport: Transport, kept: KeptOrigin) -> dict[str, ImageDigest]:
     """Name → image, of those of a run that the login host has now. Raises Unreachable."""
-    there: dict[str, ImageDigest] = {}
-    for known in recall_images(kept):
-        runtime = "docker" if known.ids else "file"
-        script = build_script(payload.text("image_digest.sh"), runtime, known.name)
-        printed = transport.call(script, deadline=_DEADLINE).out.decode("utf-8", "replace")
-        image = read_image(printed)
-        if image is not None:
-            there[known.name] = image
-    return there
+    known = recall_images(kept)
+    if not known:
+        return {}
+    printed = transport.call(_write_script(known), deadline=_DEADLINE * len(known)).text
+    images = [read_image(block) for block in re.split("^(?=image )", printed, flags=re.MULTILINE)]
+    return {image.name: image for image in images if image is not None}
+
+
+def _write_script(images: Sequence[ImageDigest]) -> str:
+    """``image_digest.sh`` of each image, one after the other: each answer begins with ``image``."""
+    asked = [Command.of("digest", "docker" if i.ids else "file", i.name) for i in images]
+    return "\n".join(["digest() {", payload.text("image_digest.sh"), "}", *map(str, asked)])
 
 
 def recall_images(kept: KeptOrigin) -> tuple[ImageDigest, ...]:

@@ -281,9 +281,8 @@ def _docker(look: Inputs, asked: Container, shape: Shape, env: Mapping[str, Sett
     """Nothing comes along by itself: no device, no variable, no user, no end with the job."""
     gpus = _devices(look, shape)
     visible = ("ROCR_VISIBLE_DEVICES",) if shape.amd else ()
-    named = tuple(
-        n for n in (*_OF_THE_NODE, *visible, *list_always(look), *env) if n not in gpus.hidden
-    )
+    names = dict.fromkeys((*_OF_THE_NODE, *visible, *list_always(look), *env))
+    named = tuple(name for name in names if name not in gpus.hidden)
     several = look.widen_network(shape).nodes > 1
     rdma = look.cluster.network.fabric in _RDMA and several and shape.gpus_per_node
     cards: tuple[Word, ...] = ("--device=/dev/infiniband", "--cap-add=IPC_LOCK") if rdma else ()

@@ -86,7 +86,7 @@ def _expand(command: Command, directory: str) -> str:
 
 def _enter(command: Command, directory: str) -> str:
     """The command line that runs sbatch in the run directory."""
-    return f"cd {directory} && {_expand(command, directory)}"
+    return f"cd {quote_expandable(directory)} && {_expand(command, directory)}"
 
 
 def _name_job(record: RunRecord, number: int, line: str) -> str:

@@ -137,3 +137,13 @@ def test_groups_with_too_many_nodes_together_are_not_told_to_set_nodes() -> None
     with pytest.raises(Invalid, match="the groups have 9 nodes, but big has 8") as caught:
         groups("a: {nodes: 5, run: a.py}", "b: {nodes: 4, run: b.py}")
     assert caught.value.problems[0].hint == "let them have 8 or fewer together"
+
+
+def test_a_container_of_a_group_gets_each_variable_once() -> None:
+    made = groups(TRAIN, SERVE, container="{image: x, runtime: docker}")
+    container = made.programs[0].plan.container
+    assert container is not None
+    words = [str(word) for line in container.enter for word in line]
+    variables = [word for word in words if word.startswith("--env=")]
+    assert "--env=JOBGEN_GUARD" in variables
+    assert sorted(variables) == sorted(set(variables))

@@ -19,3 +19,12 @@ def test_a_rehearsal_names_secrets_and_never_their_values() -> None:
     assert [step.title for step in dry.steps] == ["connect", "upload", "secrets", "submit"]
     assert f"demo-{TOKEN[:8]}/secrets.env, mode 0600" in dry.steps[2].command
     assert dry.steps[1].command.startswith("tar of src/ (2 files), 1 rendered file and 5 for")
+
+
+def test_a_root_with_a_blank_is_entered_as_it_is_pasted() -> None:
+    made = plan(job())
+    record = make_record(made, BUNDLE.digest, SITE._replace(root="/scratch/$USER/my jobs"))
+    line = rehearse(record, made, BUNDLE, uploads=0).steps[-1].command
+    folder = f"/scratch/${{USER}}/my jobs/demo-{TOKEN[:8]}"
+    assert line.startswith(f'cd "{folder}" && sbatch ')
+    assert f'"--chdir={folder}"' in line
