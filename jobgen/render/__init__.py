@@ -19,8 +19,9 @@ from jobgen.model.race import name_folder
 from jobgen.render.component_views import list_files
 from jobgen.render.data import dump_plan
 from jobgen.render.group_views import view_ready_command
+from jobgen.render.rank_blocks import list_blocks
 from jobgen.render.step_views import list_once
-from jobgen.render.template_values import list_blocks, list_values
+from jobgen.render.template_values import list_values
 from jobgen.shell import Raw, quote
 
 if TYPE_CHECKING:

@@ -55,8 +55,9 @@ def list_once(plan: Plan) -> list[Step]:
     return [step for step in plan.steps if step.name in ("before", "finally")]
 
 
-def view_once(plan: Plan, once: Mapping[str, Step]) -> dict[str, object]:
+def view_once(plan: Plan) -> dict[str, object]:
     """``before`` and ``finally``, which are no part of a container but have its setup outside."""
+    once = {step.name: step for step in list_once(plan)}
     site = plan.container.setup if plan.container else plan.site_setup
     setup = [*format_site_setup(site, plan.precedence)]
     view: dict[str, object] = {
