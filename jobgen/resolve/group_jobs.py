@@ -12,7 +12,7 @@ from jobgen.model.plan import GroupRole, Plan, ProgramPlan, Readiness
 from jobgen.resolve import component_jobs
 from jobgen.resolve.inputs import Inputs
 from jobgen.resolve.part_images import give_image
-from jobgen.resolve.step_jobs import join_notes, join_stops, share_environment, split_off
+from jobgen.resolve.step_jobs import Planned, join_notes, join_stops, share_environment, split_off
 
 if TYPE_CHECKING:
     from jobgen.model.groups import JobGroup
@@ -152,8 +152,8 @@ def _widen(look: Inputs, looks: Sequence[Inputs], plans: Sequence[Plan], nodes: 
 def combine_plans(
     look: Inputs,
     looks: Sequence[Inputs],
-    plans: Sequence[tuple[Plan, frozenset[str]]],
-    joined: Sequence[tuple[Plan, frozenset[str]]],
+    plans: Sequence[Planned],
+    joined: Sequence[Planned],
 ) -> Plan:
     """The plan of a job that runs these together, each with its program's own files.
 
@@ -190,7 +190,7 @@ def combine_plans(
     )
 
 
-def _share_files(plans: Sequence[tuple[Plan, frozenset[str]]]) -> tuple[BundleFile, ...]:
+def _share_files(plans: Sequence[Planned]) -> tuple[BundleFile, ...]:
     """The files that belong to no program; of a script about GPUs that for nodes with GPUs."""
     ordered = sorted(plans, key=lambda each: -each[0].shape.gpus_per_node)
     files: dict[str, BundleFile] = {}

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from jobgen.model.steps import JobStep
 
 V = TypeVar("V")
+Planned = tuple[Plan, frozenset[str]]
+"""The plan of a step or a group, and the names of its program's own files."""
 _REPLACED = frozenset(
     {"run", "nodes", "procs_per_node", "launcher", "train", "gpus_per_node", "cpus_per_task"}
     | {"ranks_per_gpu", "mem"}
@@ -91,7 +93,7 @@ def _lift(table: Mapping[Path, V], above: Path) -> dict[Path, V]:
     return kept | {path: value for path, value in inner.items() if path}
 
 
-def combine_plans(look: Inputs, plans: Sequence[tuple[Plan, frozenset[str]]]) -> Plan:
+def combine_plans(look: Inputs, plans: Sequence[Planned]) -> Plan:
     """The plan of a job that runs these, each with the names of its program's own files.
 
     The first with most nodes stands for the job; the one with most CPUs sizes its request.
