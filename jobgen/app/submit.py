@@ -24,7 +24,7 @@ from jobgen.app.submission_driver import carry_out
 from jobgen.app.world import World
 from jobgen.errors import JobgenError
 from jobgen.model.bundle import Bundle, BundleFile
-from jobgen.model.record import RunRecord
+from jobgen.model.record import Login, RunRecord
 from jobgen.submission import exchange
 from jobgen.submission.dry_run import DryRun, rehearse
 from jobgen.transport import Payload
@@ -58,27 +58,11 @@ def submit(
     Raises CheckFailed for a missing secret, Unreachable, Refused, or JobgenError where the other
     side could not take the files; what was begun is in the ledger and never submitted twice.
     """
-    require_login(world, ready.cluster_file, ready.site)
-    require_secrets(world, ready.job.value.secrets, ready.base)
-    if ready.manifest is not None and ready.changes is None:
-        require_workdir(world, ready.manifest, ready.base)
-    delivery = secret.build_delivery(world, ready.job.value.secrets, ready.base)
+    delivery = _check_before(world, ready)
     changes = ready.changes or _read_changes(world, ready)
     kept = list_origin_files(ready, changes)
-    git = f"{changes.commit}{changes.mark}"
-    record = exchange.make_record(
-        ready.plan, ready.bundle.digest, ready.site, token=world.token(), now=world.now(), git=git
-    )
-    again: dict[str, Any] = {"sets": list(ready.sets)} if ready.sets else {}
-    if ready.cluster_file.by_path:
-        again["profile"] = str(ready.cluster_file.path.resolve())
-    again["origin"] = compute_digest(kept[0].content)
-    record = record._replace(shape={**record.shape, **again, **(about or {})})
-    login = record.site.login
-    stage = SubmitStage(1, "connect", exchange.describe_connection(login))
-    progress(stage)
-    transport = world.connect(login)
-    progress(stage._replace(ended=True))
+    record = _make_record(world, ready, changes, compute_digest(kept[0].content), about or {})
+    transport = _connect(world, record.site.login, progress)
     try:
         connected(transport)
         record = _begin(world, _check_site(transport, ready, record), ready.bundle)
@@ -91,25 +75,66 @@ def submit(
         now=world.now,
         sleep=world.sleep,
         say=world.say,
-        redial=lambda: world.connect(login),
+        redial=lambda: world.connect(record.site.login),
         progress=progress,
     )
     files = (*exchange.list_run_files(record, ready.bundle), *kept)
     try:
-        record = carry_out(
-            record,
-            lambda: make_payload(world, ready, files, delivery),
-            context,
-            options=ready.plan.submit_options,
+        return _carry_out(
+            world, ready, record, context, lambda: make_payload(world, ready, files, delivery)
         )
-        record = submit_arrays(record, context)
-        require_submitted(record)
-        for refused in list_refused(record):
-            world.say(f"warning: {refused}")
-        _remember_size(world, ready, record)
-        return record
     finally:
         context.transport.close()
+
+
+def _check_before(world: World, ready: PreparedJob) -> BundleFile | None:
+    """What must hold before anything is contacted; the file of secrets. Raises CheckFailed."""
+    secrets = ready.job.value.secrets
+    require_login(world, ready.cluster_file, ready.site)
+    require_secrets(world, secrets, ready.base)
+    if ready.manifest is not None and ready.changes is None:
+        require_workdir(world, ready.manifest, ready.base)
+    return secret.build_delivery(world, secrets, ready.base)
+
+
+def _make_record(
+    world: World, ready: PreparedJob, changes: CodeChanges, origin: str, about: Mapping[str, Any]
+) -> RunRecord:
+    """The run to be submitted, with what a later command needs to submit it again."""
+    git = f"{changes.commit}{changes.mark}"
+    record = exchange.make_record(
+        ready.plan, ready.bundle.digest, ready.site, token=world.token(), now=world.now(), git=git
+    )
+    again: dict[str, Any] = {"sets": list(ready.sets)} if ready.sets else {}
+    if ready.cluster_file.by_path:
+        again["profile"] = str(ready.cluster_file.path.resolve())
+    return record._replace(shape={**record.shape, **again, "origin": origin, **about})
+
+
+def _connect(world: World, login: Login, progress: Progress) -> Transport:
+    """The connection, as the first stage of a submit. Raises Unreachable."""
+    stage = SubmitStage(1, "connect", exchange.describe_connection(login))
+    progress(stage)
+    transport = world.connect(login)
+    progress(stage._replace(ended=True))
+    return transport
+
+
+def _carry_out(
+    world: World,
+    ready: PreparedJob,
+    record: RunRecord,
+    context: RunContext,
+    payload: Callable[[], Payload],
+) -> RunRecord:
+    """The run with its job id, and those of its arrays. Raises Refused if there is none."""
+    record = carry_out(record, payload, context, options=ready.plan.submit_options)
+    record = submit_arrays(record, context)
+    require_submitted(record)
+    for refused in list_refused(record):
+        world.say(f"warning: {refused}")
+    _remember_size(world, ready, record)
+    return record
 
 
 def _check_site(transport: Transport, ready: PreparedJob, record: RunRecord) -> RunRecord:
