@@ -65,34 +65,82 @@ def plan_training(look: Inputs, size: Shape, launcher: str, runs: Program, sized
     """
     if look.job.train is None:
         return _check_untrained(look, size, launcher)
-    from jobgen import strategy
-    from jobgen.strategy import frameworks
-    from jobgen.strategy.choice.setups import assume_length
-    from jobgen.strategy.model_sizes import find_architecture, read_sizes
+    from jobgen.strategy.model_sizes import find_architecture
 
     request = planner_request.build_request(look, size, launcher, look.job.train)
     chosen = planner_request.choose_strategy(look, size, look.job.train, request)
-    train, texts = chosen.train, look.facts.texts
-    known, found = read_sizes(train, texts)
-    world = planner_request.describe_world(look, size)
-    found += strategy.check_train(train, known, world, launcher=launcher)
-    raise_errors(Invalid, [planner_request.diagnose_train(look, fault) for fault in found])
-    raise_errors(Invalid, list(_fewer(look, train, known, world, launcher)))
-    configured = tuple(
-        check_configs(look, size, launcher, strategy.choose_framework(train, launcher))
+    train, arch = chosen.train, find_architecture(chosen.train, look.facts.texts)
+    decided, configured = _decide_strategy(look, size, launcher, train)
+    made = _configure(look, size, runs, decided, arch)
+    tell_decisions(look, decided, sized, chosen.why)
+    estimate = planner_request.estimate_memory(chosen, request)
+    clashes = tuple(check_sharding(look, decided.framework, made.args))
+    planned = PlannedArguments(train, decided, made.args, _assume_length(request))
+    refused = {clash.place for clash in clashes}
+    arguments = check_arguments(look, launcher, planned)
+    differing = [one for one in arguments if one.check.place not in refused]
+    notes = (
+        *made.notes,
+        *_twice(runs.argv, made.args, {one.option for one in differing}),
+        *_name_other_model(runs.argv, arch),
+        *_name_fewer_ranks(decided, size),
     )
+    checks = (
+        *((planner_request.check_memory(look, size, estimate),) if estimate else ()),
+        *check_measured(look, train),
+        *planner_request.check_layout(look, chosen, request),
+        *clashes,
+        *(one.check for one in differing),
+        *check_readers(look.spec, look.facts, launcher, decided.framework, made.args),
+        *check_options(look, size, decided.framework, runs.argv),
+    )
+    noted = (*configured, *(_place_note(look, note) for note in notes))
+    return Trained(
+        (Part(NAME, env=made.env, files=made.files, notes=noted, checks=checks),),
+        made.args,
+        made.launcher,
+        made.chosen,
+        Saves(decided.framework, made.saves, made.signal),
+        estimate,
+        request,
+        made.traces_itself,
+    )
+
+
+def _decide_strategy(
+    look: Inputs, size: Shape, launcher: str, train: Train
+) -> tuple[Strategy, tuple[Diagnostic, ...]]:
+    """The strategy, and notes on configurations of the user's own. Raises Invalid."""
+    from jobgen import strategy
+    from jobgen.strategy.model_sizes import read_sizes
+
+    texts = look.facts.texts
+    known, faults = read_sizes(train, texts)
+    world = planner_request.describe_world(look, size)
+    faults += strategy.check_train(train, known, world, launcher=launcher)
+    raise_errors(Invalid, [planner_request.diagnose_train(look, fault) for fault in faults])
+    raise_errors(Invalid, list(_fewer(look, train, known, world, launcher)))
+    framework = strategy.choose_framework(train, launcher)
+    configured = tuple(check_configs(look, size, launcher, framework))
     raise_errors(Invalid, configured)
     config = texts.get(train.config) if train.config else None
     decided = strategy.decide(train, known, world, launcher=launcher, config=config)
-    place = look.cite_job(NAME)
-    arch = find_architecture(train, texts)
+    return decided, configured
+
+
+def _configure(
+    look: Inputs, size: Shape, runs: Program, decided: Strategy, arch: Architecture | None
+) -> Configured:
+    """What the framework is given to follow the strategy. Raises Invalid."""
+    from jobgen.strategy import frameworks
+
     made = frameworks.configure(
         frameworks.FrameworkRequest(
             decided,
             size.nodes,
             size.ranks_per_node,
-            gpus=world.gpus,
-            place=place,
+            gpus=planner_request.describe_world(look, size).gpus,
+            place=look.cite_job(NAME),
             run_args=runs.argv,
             stops=look.job.checkpoint is not None,
             model=arch,
@@ -100,43 +148,18 @@ def plan_training(look: Inputs, size: Shape, launcher: str, runs: Program, sized
     )
     raise_errors(Invalid, [planner_request.diagnose_train(look, fault) for fault in made.faults])
     raise_errors(Invalid, _places(look, made, runs))
-    tell_decisions(look, decided, sized, chosen.why)
-    estimate = planner_request.estimate_memory(chosen, request)
-    length = assume_length(request.ask) if request.ask else None
-    planned = PlannedArguments(train, decided, made.args, length)
-    clashes = tuple(check_sharding(look, decided.framework, made.args))
-    refused = {clash.place for clash in clashes}
-    differing = [
-        one for one in check_arguments(look, launcher, planned) if one.check.place not in refused
-    ]
-    told = (
-        *made.notes,
-        *_twice(runs.argv, made.args, {one.option for one in differing}),
-        *_name_other_model(runs.argv, arch),
-        *_name_fewer_ranks(decided, size),
-    )
-    notes = (
-        Diagnostic("J239", note.message, look.spec.find_place(*note.path), severity="note")
-        for note in told
-    )
-    unread = check_readers(look.spec, look.facts, launcher, decided.framework, made.args)
-    folders = check_options(look, size, decided.framework, runs.argv)
-    values = (one.check for one in differing)
-    fits = (planner_request.check_memory(look, size, estimate),) if estimate else ()
-    layout = planner_request.check_layout(look, chosen, request)
-    checks = (*fits, *check_measured(look, train), *layout, *clashes, *values, *unread, *folders)
-    part = Part(NAME, env=made.env, files=made.files, notes=(*configured, *notes), checks=checks)
-    saves = Saves(decided.framework, made.saves, made.signal)
-    return Trained(
-        (part,),
-        made.args,
-        made.launcher,
-        made.chosen,
-        saves,
-        estimate,
-        request,
-        made.traces_itself,
-    )
+    return made
+
+
+def _assume_length(request: PlannerRequest) -> int | None:
+    """Tokens of a sequence that the estimate is made for; None where nothing is estimated."""
+    from jobgen.strategy.choice.setups import assume_length
+
+    return assume_length(request.ask) if request.ask else None
+
+
+def _place_note(look: Inputs, note: Note) -> Diagnostic:
+    return Diagnostic("J239", note.message, look.spec.find_place(*note.path), severity="note")
 
 
 def _check_untrained(look: Inputs, size: Shape, launcher: str) -> Trained:
