@@ -1,4 +1,4 @@
-"""Numbers and lists in a sentence."""
+"""Numbers, values and lists in a sentence."""
 
 from __future__ import annotations
 
@@ -8,6 +8,11 @@ from collections.abc import Sequence
 def count(number: int, word: str, many: str = "") -> str:
     """``1 file``, ``2,000 files``."""
     return f"{number:,} {word if number == 1 else many or word + 's'}"
+
+
+def format_value(value: object) -> str:
+    """A value as YAML has it: ``true`` and ``false`` in lower case."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def join_words(words: Sequence[str], last: str) -> str:

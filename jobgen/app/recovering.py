@@ -89,7 +89,7 @@ def _read_record(site: Site, path: str, words: Mapping[str, str]) -> RunRecord |
         return None
     name, created = about.get("name"), _read_time(about.get("created"))
     attempt = int(words.get("attempt", "")) if _NUMBER.fullmatch(words.get("attempt", "")) else 0
-    job = _job(words.get("jobid", ""))
+    job = JobId.read(words.get("jobid", ""))
     if not _is_name(name) or created is None or not (job or attempt):
         return None
     phase = Phase.SUBMITTED if job else Phase.RESOLVING
@@ -232,13 +232,6 @@ _SOUND: Mapping[str, Callable[[object], bool]] = {
     "options": _is_dependency,
 }
 """Key → whether its value is one that jobgen writes."""
-
-
-def _job(text: str) -> JobId | None:
-    try:
-        return JobId.parse(text)
-    except ValueError:
-        return None
 
 
 def _is_name(name: object) -> bool:

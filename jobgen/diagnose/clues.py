@@ -94,7 +94,7 @@ class Clue(NamedTuple):
     @property
     def rank(self) -> int | None:
         """The rank in the job; None if it is not known, or counts on its node only."""
-        return None if self.origin.local else self.origin.rank
+        return self.origin.job_rank
 
     @property
     def survived(self) -> bool:

@@ -68,7 +68,7 @@ class ProcessLog(NamedTuple):
     @property
     def rank(self) -> int | None:
         """The rank in the job; None if it is not known, or counts on its node only."""
-        return None if self.origin.local else self.origin.rank
+        return self.origin.job_rank
 
 
 def read_streams(texts: Iterable[LogText]) -> list[ProcessLog]:

@@ -129,7 +129,7 @@ def _find_reporter(stream: ProcessLog, line: LogLine, match: re.Match[str]) -> s
     address = host or match["local"] or match["qp_local"] or match["efa_local"]
     if address:
         return _shorten(address)
-    rank = None if origin.local else origin.rank
+    rank = origin.job_rank
     return "" if rank is None else f"the node of rank {rank}"
 
 

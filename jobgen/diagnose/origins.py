@@ -20,6 +20,11 @@ class Origin(NamedTuple):
     local_rank: int | None = None
     """The rank on its node, where a line shows both."""
 
+    @property
+    def job_rank(self) -> int | None:
+        """The rank in the job; None if it is not known, or counts on its node only."""
+        return None if self.local else self.rank
+
 
 _RANKED = re.compile(
     r"(?:^|[/_.\-\[])(?:rank|global_rank|task|proc)[_\-.=]?(\d{1,6})(?=\D|$)", re.IGNORECASE

@@ -292,7 +292,5 @@ def _json(data: Mapping[str, Any]) -> str:
 
 
 def _job_number(ref: str) -> int | None:
-    try:
-        return JobId.parse(ref).job
-    except ValueError:
-        return None
+    job = JobId.read(ref)
+    return job.job if job else None

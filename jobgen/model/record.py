@@ -85,6 +85,14 @@ class JobId(NamedTuple):
         element = int(task) if under else None
         return cls(int(job), element, int(component) if plus else None, cluster)
 
+    @classmethod
+    def read(cls, text: str) -> JobId | None:
+        """The id that ``parse`` reads; None for anything else."""
+        try:
+            return cls.parse(text)
+        except ValueError:
+            return None
+
     def __str__(self) -> str:
         task = "" if self.task is None else f"_{self.task}"
         component = "" if self.component is None else f"+{self.component}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from jobgen.data import RunArgument, run_arguments
 from jobgen.errors import Place
@@ -15,6 +15,7 @@ from jobgen.model.units import clip
 from jobgen.named_tuple import NamedTuple
 from jobgen.resolve.inputs import Inputs
 from jobgen.shell.python_command import read_long_options
+from jobgen.wording import format_value
 
 if TYPE_CHECKING:
     from jobgen.model.loaded import PlacedProgram
@@ -193,13 +194,9 @@ def _read_file(look: Inputs, name: str, place: Place | None) -> Iterator[_Found]
         value = get(read.values, path) if row.framework == FILE else None
         if value is None or value == "auto" or value is False:
             continue
-        word = _write(value)
+        word = format_value(value)
         if values := _translate(row, word):
             yield _Found(row, f"{read.cite(path)}: {row.name} {word}", values, place)
-
-
-def _write(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _number(text: str) -> float | None:

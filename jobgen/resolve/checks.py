@@ -33,7 +33,7 @@ def run_checks(look: Inputs, shape: Shape, launcher: str) -> tuple[PlanCheck, ..
 def note_path(look: Inputs, launcher: str) -> list[Diagnostic]:
     """What the nodes of a cluster must have, where nothing of the job brings its launcher: the job
     does not inherit the environment of the shell that submits it."""
-    if look.local or get_facts(launcher).task != "agent" or _brings_launcher(look):
+    if look.local or get_facts(launcher).task != "agent" or _may_set_path(look):
         return []
     program = next(iter(look.job.launcher.command), name_agent(launcher))
     message = f"setup is not set: {program} must be on PATH on the nodes of {look.cluster.name}"
@@ -43,7 +43,7 @@ def note_path(look: Inputs, launcher: str) -> list[Diagnostic]:
     return [Diagnostic("J259", message, None, hint, severity="note")]
 
 
-def _brings_launcher(look: Inputs) -> bool:
+def _may_set_path(look: Inputs) -> bool:
     """Whether something of the job or the profile may put the launcher on PATH."""
     job, defaults = look.job, look.cluster.defaults
     own = (
@@ -54,7 +54,7 @@ def _brings_launcher(look: Inputs) -> bool:
 
 def _start(look: Inputs, launcher: str) -> list[PlanCheck]:
     """Whether a job on this machine finds its launcher, where nothing of its own may bring it."""
-    brought, agent = _brings_launcher(look) or look.job.launcher.command, name_agent(launcher)
+    brought, agent = _may_set_path(look) or look.job.launcher.command, name_agent(launcher)
     if brought or agent not in look.facts.missing_launchers:
         return []
     message = f"{agent} is not on PATH here, and the job has no setup"

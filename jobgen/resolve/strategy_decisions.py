@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from jobgen.model.decision import cite_rule
 from jobgen.resolve.inputs import Inputs
 from jobgen.resolve.shape import Sized
+from jobgen.wording import format_value
 
 if TYPE_CHECKING:
     from jobgen.strategy import Strategy
@@ -56,7 +57,7 @@ def _changed_settings(decided: Strategy) -> Iterator[tuple[str, str, str, tuple[
     for name, form_key in asked.keys.items():
         value = getattr(asked, name)
         if name not in {"type", "shard"} and value != form_key.default:
-            yield name, _say(value), _SETTING, ("strategy", name)
+            yield name, format_value(value), _SETTING, ("strategy", name)
     if decided.min_params is not None:
         why = "FSDP shards modules of at least so many parameters as units of their own"
         yield "wrap", f"{decided.min_params} parameters", why, ("wrap", "min_params")
@@ -64,11 +65,7 @@ def _changed_settings(decided: Strategy) -> Iterator[tuple[str, str, str, tuple[
         why = "longest wait of a collective before the job is stopped"
         yield "timeout", f"{decided.timeout} s", why, ("timeout",)
     if decided.fused is not None:
-        yield "fused", _say(decided.fused), "implementation of the optimizer", ("fused",)
-
-
-def _say(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+        yield "fused", format_value(decided.fused), "implementation of the optimizer", ("fused",)
 
 
 _SETTING = "setting of the strategy"

@@ -214,12 +214,7 @@ def _tasks(texts: list[str]) -> list[tuple[str, int, str]]:
 
 
 def _claim(mark: re.Match[str]) -> JobId | None:
-    if mark["kind"] != "claim":
-        return None
-    try:
-        return JobId.parse(mark["target"] or "")
-    except ValueError:
-        return None
+    return JobId.read(mark["target"] or "") if mark["kind"] == "claim" else None
 
 
 def _starter(mark: re.Match[str]) -> JobId | None:

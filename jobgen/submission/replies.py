@@ -79,14 +79,6 @@ def read_resolve(
     )
 
 
-def _read_id(text: str) -> JobId | None:
-    """The job id that a file or a claim link names."""
-    try:
-        return JobId.parse(text)
-    except ValueError:
-        return None
-
-
 def _read_report(reply: Mapping[str, str], scheduler: Scheduler, attempt: int) -> Report:
     code = wire.parse_number(reply.get("rc", ""))
     out, err = reply.get("out", "").encode(), reply.get("err", "").encode()
@@ -99,8 +91,8 @@ def _read_report(reply: Mapping[str, str], scheduler: Scheduler, attempt: int) -
         code=None if code is None else int(code),
         ended=wire.parse_number(reply.get("ended", "")) or 0.0,
         printed=scheduler.parse_submit(answer),
-        recorded=_read_id(reply.get("jobid", "")),
-        claim=_read_id(reply.get("claim", "")),
+        recorded=JobId.read(reply.get("jobid", "")),
+        claim=JobId.read(reply.get("claim", "")),
         refused=code is not None and scheduler.is_refusal(answer),
         error=err.decode().strip(),
         cancel="cancel" in reply,

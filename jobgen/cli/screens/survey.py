@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from jobgen.cli.layout import align, fold, fold_rows
 from jobgen.cli.output import Ink, defuse
-from jobgen.wording import count
+from jobgen.wording import count, format_value
 
 if TYPE_CHECKING:
     from jobgen.app.adding import Added
@@ -22,7 +22,7 @@ def draw_added(made: Added, ink: Ink) -> str:
     if made.path is None:
         return made.text
     found = [
-        (".".join(one.path), defuse(_value(one.value)), defuse(one.how))
+        (".".join(one.path), defuse(format_value(one.value)), defuse(one.how))
         for one in made.draft.lines
         if one.path[0] not in _HIDDEN
     ]
@@ -47,10 +47,6 @@ def draw_proof(added: Added, proof: Proof, ink: Ink) -> str:
     commands = [("log", f"jobgen logs {defuse(proof.run)}")] if proof.run else []
     commands.append(("try again", f"jobgen bench allreduce -c {name} --like job.yaml"))
     return f"{ink('bad', 'Not proved')}\n{lines}{align(commands, indent='  ')}"
-
-
-def _value(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _gaps(draft: Draft, ink: Ink) -> str:
