@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 
 def count(number: int, word: str, many: str = "") -> str:
@@ -13,6 +13,11 @@ def count(number: int, word: str, many: str = "") -> str:
 def format_value(value: object) -> str:
     """A value as YAML has it: ``true`` and ``false`` in lower case."""
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def join_pairs(values: Mapping[str, str]) -> str:
+    """Names with their values: ``LR=1e-5,SEED=0``."""
+    return ",".join(f"{name}={value}" for name, value in values.items())
 
 
 def join_words(words: Sequence[str], last: str) -> str:

@@ -223,14 +223,6 @@ def test_many_changes_are_one_commit_or_none(ledger: Ledger) -> None:
     assert {run.nodes for run in ledger.list_runs()} == {"n1"}
 
 
-def test_how_far_logs_were_read_is_kept(ledger: Ledger) -> None:
-    run = ledger.begin(record())
-    assert ledger.get_cursors(run.token) == {}
-    ledger.keep(run.token, {"job.out": [10, "abc"]})
-    ledger.keep(run.token, {"job.out": [20, "abc"]})
-    assert ledger.get_cursors(run.token) == {"job.out": [20, "abc"]}
-
-
 def test_fields_and_states_of_a_later_version_do_not_stop_this_one(ledger: Ledger) -> None:
     run = ledger.begin(record())
     with sqlite3.connect(ledger.path) as db:

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 from jobgen.errors import Diagnostic, Usage
 from jobgen.model.array import fold_indexes, read_indexes, split_elements
 from jobgen.model.record import JobState
-from jobgen.model.sweep import TABLE, name_element, read_table
+from jobgen.model.sweep import TABLE, read_table
 from jobgen.model.units import UnitError
 from jobgen.named_tuple import NamedTuple
 from jobgen.scheduler import LIVE
+from jobgen.wording import join_pairs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -108,7 +109,7 @@ def list_named(world: World, record: RunRecord, elements: Sequence[int] = ()) ->
     indexes = str(record.shape.get("array", "")).partition("%")[0]
     chosen = sorted(elements) or (read_indexes(indexes) if indexes else ())
     table = read_table(world.ledger.get_bundle(record.token).get(TABLE, b""))
-    names = {index: name_element(table[index]) for index in chosen if index < len(table)}
+    names = {index: join_pairs(table[index]) for index in chosen if index < len(table)}
     states = list_element_states(record, chosen)
     return [ElementRow(index, names.get(index, ""), states[index]) for index in chosen]
 
@@ -132,4 +133,4 @@ def read_values(world: World, record: RunRecord) -> Mapping[int, str]:
         return {}
     elements = read_table(world.ledger.get_bundle(record.token).get(TABLE, b""))
     indexes = [i for text in record.unsuccessful.values() for i in read_indexes(text)][:MOST]
-    return {index: name_element(elements[index]) for index in indexes if index < len(elements)}
+    return {index: join_pairs(elements[index]) for index in indexes if index < len(elements)}

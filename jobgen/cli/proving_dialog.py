@@ -16,10 +16,6 @@ if TYPE_CHECKING:
     from jobgen.app.adding import Added
     from jobgen.app.proving import Proof
 
-_OFFER = """
-A job of a few minutes on two nodes can test partition, account, shared run
-directory and an all-reduce. It needs torch there: --like job.yaml has the setup."""
-
 
 def finish_add(call: Call, added: Added, *, prove: bool | None, like: Path | None) -> Exit:
     """Show the profile that was written, then prove it if that is wanted. 1 if the job failed."""

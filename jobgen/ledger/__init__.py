@@ -137,11 +137,6 @@ class Ledger(LeasedDatabase):
         with self.write() as db:
             self._add(db, token, kind, text, data)
 
-    def keep(self, token: str, cursors: Mapping[str, Any]) -> None:
-        """Remember how far the logs of a run were read."""
-        with self.write() as db:
-            db.execute("INSERT OR REPLACE INTO cursors VALUES (?, ?)", (token, _json(cursors)))
-
     # reading
 
     def get(self, ref: str, *, exact: bool = False) -> RunRecord:
@@ -226,11 +221,6 @@ class Ledger(LeasedDatabase):
         query = "SELECT time, kind, text, data FROM events WHERE token = ? ORDER BY id"
         rows = self.read(query, (token,))
         return tuple(RunEvent(at, kind, text, json.loads(data)) for at, kind, text, data in rows)
-
-    def get_cursors(self, token: str) -> dict[str, Any]:
-        """How far the logs of a run were read."""
-        rows = self.read("SELECT data FROM cursors WHERE token = ?", (token,))
-        return dict(json.loads(rows[0][0])) if rows else {}
 
     # within
 

@@ -39,6 +39,10 @@ class Decision(NamedTuple, Generic[T]):
     why: str
     place: Place = NOWHERE
 
+    def dump(self) -> dict[str, object]:
+        """The decision as JSON has it."""
+        return {"value": self.value, "why": self.why, "place": str(self.place)}
+
 
 class Setting(Decision[str]):
     """A decision whose value is text: a directive, a variable, a line of bash."""

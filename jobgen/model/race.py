@@ -12,6 +12,7 @@ from jobgen.model.job_checks import MOST_NODES
 from jobgen.model.record import JobId
 from jobgen.model.units import Walltime
 from jobgen.named_tuple import NamedTuple
+from jobgen.wording import join_pairs
 
 if TYPE_CHECKING:
     from jobgen.model.record import RunRecord
@@ -68,7 +69,7 @@ def _check_race(value: object) -> tuple[RaceOptions, ...]:
         raise refuse(_CODE, message, "each entry is one more job in the queue")
     for number, entry in enumerate(entries):
         if entry in entries[:number]:
-            raise refuse(_CODE, f"two entries are {describe_entry(entry)}", "remove one of them")
+            raise refuse(_CODE, f"two entries are {join_pairs(entry)}", "remove one of them")
     return entries
 
 
@@ -106,11 +107,6 @@ class RaceEntry(NamedTuple):
     def name(self) -> str:
         """``partition=short,qos=high``."""
         return ",".join(word.removeprefix("--") for word in self.options)
-
-
-def describe_entry(options: RaceOptions) -> str:
-    """``partition=short,qos=high``."""
-    return ",".join(f"{name}={text}" for name, text in options.items())
 
 
 def list_words(race: tuple[RaceOptions, ...]) -> tuple[tuple[str, ...], ...]:

@@ -242,11 +242,6 @@ def read_table(table: bytes) -> tuple[Mapping[str, str], ...]:
     return tuple(dict(zip(names, row, strict=False)) for row in rows)
 
 
-def name_element(values: Mapping[str, str]) -> str:
-    """An element by its values: ``LR=1e-5,SEED=0``."""
-    return ",".join(f"{name}={value}" for name, value in values.items())
-
-
 def list_names(elements: Sequence[Mapping[str, str]]) -> tuple[str, ...]:
     """The variables of a sweep, in their order."""
     return tuple(elements[0]) if elements else ()

@@ -31,8 +31,8 @@ def dump_plan(plan: Plan) -> dict[str, Any]:
         "programs": [_program(each) for each in plan.programs],
         "rounds": plan.rounds if plan.rounds > 1 else 0,
         "preflight": plan.preflight and _preflight(plan.preflight),
-        "node_setup": [_decision(line) for line in plan.node_setup],
-        "rank_setup": [_decision(line) for line in plan.rank_setup],
+        "node_setup": [line.dump() for line in plan.node_setup],
+        "rank_setup": [line.dump() for line in plan.rank_setup],
         "prepare": plan.prepare and _prepare(plan.prepare),
         "code_folder": plan.code_folder,
         "components": [_component(each) for each in plan.components],
@@ -56,14 +56,14 @@ def dump_plan(plan: Plan) -> dict[str, Any]:
             "gpu_hours": round(plan.gpu_hours_per_start, 3),
             **{key: value for key, value in elements.items() if value},
         },
-        "launcher": _decision(plan.launcher),
-        "head": _decision(plan.head),
+        "launcher": plan.launcher.dump(),
+        "head": plan.head.dump(),
         "decisions": _decisions({**plan.other, **plan.configured}),
         "directives": _decisions(plan.directives),
-        "extra": [_decision(setting) for setting in plan.extra],
+        "extra": [setting.dump() for setting in plan.extra],
         "env": _decisions(plan.env),
         "secrets": list(plan.secrets),
-        "setup": [_decision(line) for line in (*plan.site_setup, *plan.setup)],
+        "setup": [line.dump() for line in (*plan.site_setup, *plan.setup)],
         "steps": [_step(step) for step in plan.steps],
         "start": " ".join(quote(word) for line in plan.start for word in line),
         "stop": _plain(plan.stop),
@@ -86,11 +86,7 @@ def _pack(packing: Packing) -> dict[str, Any]:
 
 
 def _decisions(settings: Mapping[str, Decision[Any]]) -> dict[str, Any]:
-    return {name: _decision(setting) for name, setting in settings.items()}
-
-
-def _decision(setting: Decision[Any]) -> dict[str, Any]:
-    return {"value": setting.value, "why": setting.why, "place": str(setting.place)}
+    return {name: setting.dump() for name, setting in settings.items()}
 
 
 def _step(step: Step) -> dict[str, Any]:
@@ -106,7 +102,7 @@ def _program(program: ProgramPlan) -> dict[str, Any]:
         "nodes": shape.nodes,
         "ranks_per_node": shape.ranks_per_node,
         "world": shape.world,
-        "launcher": _decision(plan.launcher),
+        "launcher": plan.launcher.dump(),
         "decisions": _decisions({**plan.other, **plan.configured}),
         "env": _decisions(plan.env),
         "steps": [_step(s) for s in plan.steps if s.name not in ("before", "finally")],
@@ -119,7 +115,7 @@ def _prepare(prepare: PreparePlan) -> dict[str, Any]:
     return {
         "start": " ".join(quote(word) for line in prepare.start for word in line),
         "staged": [each._asdict() for each in prepare.staged],
-        "outside": [_decision(line) for line in prepare.outside],
+        "outside": [line.dump() for line in prepare.outside],
         "place": str(prepare.place),
     }
 
@@ -140,13 +136,13 @@ def _component(component: ComponentPlan) -> dict[str, Any]:
         "gpus_per_node": component.shape.gpus_per_node,
         "gpu": component.shape.gpu,
         "directives": _decisions(component.directives),
-        "extra": [_decision(setting) for setting in component.extra],
+        "extra": [setting.dump() for setting in component.extra],
         "preflight": component.preflight and _preflight(component.preflight),
     }
 
 
 def _preflight(preflight: PreflightPlan) -> dict[str, Any]:
-    expect = [_decision(setting) for setting in preflight.expect]
+    expect = [setting.dump() for setting in preflight.expect]
     return {**preflight._asdict(), "expect": expect, "place": str(preflight.place)}
 
 
@@ -178,7 +174,7 @@ def _plain(value: ContainerPlan | StopPlan | None) -> dict[str, Any] | None:
     else:
         data["place"] = str(value.place)
         data["mounts"] = [mount._asdict() for mount in data["mounts"]]
-        data["setup"] = [_decision(line) for line in data["setup"]]
+        data["setup"] = [line.dump() for line in data["setup"]]
         if data.pop("login"):
             data["login"] = True
     return data

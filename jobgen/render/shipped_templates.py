@@ -15,7 +15,6 @@ from jobgen.shell import quote
 
 _TAG = re.compile(r"\{(?:% (.+?) (?:\+%\}|%\}\n?)|\{ (\S+) \}\})")
 """A statement, with the newline behind it, or a value."""
-_BRANCHES = ("else", "elif")
 
 
 class _Value(NamedTuple):

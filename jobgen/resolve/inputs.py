@@ -98,11 +98,6 @@ class Inputs(NamedTuple):
         """A problem in the job file."""
         return Diagnostic(code, message, self.spec.find_place(*path), hint, also=())
 
-    def cite_limit(self, *path: Key) -> tuple[Place, ...]:
-        """The line of the profile that sets a limit, to be shown beside the job's line."""
-        place = self.profile.find_place(*path)
-        return (place,) if place.line else ()
-
 
 def get_profile_name(label: str) -> str:
     """The name by which -c finds the profile of this label."""

@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from jobgen.errors import Diagnostic, Place
-from jobgen.model.race import RaceOptions, describe_entry, list_words, read_shape
+from jobgen.model.race import RaceOptions, list_words, read_shape
 from jobgen.resolve.inputs import Inputs
 from jobgen.resolve.shape import Sized
+from jobgen.wording import join_pairs
 
 if TYPE_CHECKING:
     from jobgen.model.loaded import Path
@@ -23,7 +24,7 @@ def plan_race(look: Inputs, sized: Sized) -> tuple[tuple[str, ...], ...]:
     if not race:
         return ()
     why = "the first job to start runs it and withdraws the others"
-    entries = " | ".join(map(describe_entry, race))
+    entries = " | ".join(map(join_pairs, race))
     sized.decide("race", entries, why, look.cite_job("race"))
     return list_words(race)
 
@@ -85,7 +86,7 @@ def name_entries(
 def _name_entry(look: Inputs, number: int | None, message: str) -> str:
     if number is None:
         return message
-    return f"race: {describe_entry(look.job.race[number])}: {message}"
+    return f"race: {join_pairs(look.job.race[number])}: {message}"
 
 
 def _find_entries(problems: Mapping[int, Sequence[P]]) -> list[tuple[int | None, P]]:

@@ -125,12 +125,6 @@ def compare(original: Original, rendered: Rendered) -> list[Comparison]:
     ]
 
 
-def list_unused_reasons(original: Original, compared: list[Comparison]) -> list[str]:
-    """Facts with a reason to differ that do not differ."""
-    used = {c.fact for c in compared if c.reason == original.differs.get(c.fact)}
-    return sorted(set(original.differs) - used)
-
-
 def _judge(fact: str, equal: bool) -> Comparison:
     return Comparison(fact, "equal" if equal else "lost")
 

@@ -6,16 +6,11 @@ import pytest
 
 from jobgen.errors import Invalid
 from jobgen.load import check, load_job
+from tests.load.complaints import complain
 
 JOB = "name: demo\ntime: 2h\n"
 TWO = "groups: {train: {nodes: 2, run: train.py}, serve: {nodes: 1, run: serve.py, until: train}}\n"
 A, B = "a: {nodes: 2, run: a.py}", "b: {nodes: 1, run: b.py}"
-
-
-def complain(text: str) -> list[str]:
-    with pytest.raises(Invalid) as caught:
-        load_job(text, "job.yaml")
-    return [problem.message for problem in caught.value.problems]
 
 
 def test_a_group_has_a_name_and_only_what_differs() -> None:

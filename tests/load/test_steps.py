@@ -4,17 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from jobgen.errors import Invalid
 from jobgen.load import check, load_job
+from tests.load.complaints import complain
 
 JOB = "name: demo\nnodes: 2\ntime: 2h\n"
 TWO = "steps: [{run: train.py}, {name: eval, run: eval.py, nodes: 1, launcher: srun}]\n"
-
-
-def complain(text: str) -> list[str]:
-    with pytest.raises(Invalid) as caught:
-        load_job(text, "job.yaml")
-    return [problem.message for problem in caught.value.problems]
 
 
 def test_a_step_has_a_name_and_only_what_differs() -> None:

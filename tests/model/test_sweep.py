@@ -9,11 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobgen.model.form import Refusal
-from jobgen.model.sweep import Sweep, name_element
+from jobgen.model.sweep import Sweep
+from jobgen.wording import join_pairs
 
 
 def names(**keys: Any) -> list[str]:
-    return [name_element(element) for element in Sweep(**keys).list_elements()]
+    return [join_pairs(element) for element in Sweep(**keys).list_elements()]
 
 
 def refuse(**keys: Any) -> str:

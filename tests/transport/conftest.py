@@ -77,3 +77,9 @@ def transport(request: pytest.FixtureRequest) -> Iterator[Transport]:
 
 everywhere = pytest.mark.parametrize("transport", BACKENDS, indirect=True)
 over_ssh = pytest.mark.parametrize("backend", SSH_BACKENDS)
+
+
+def works(login: Login) -> None:
+    """Check that a call over a connection answers."""
+    with connect(login) as transport:
+        assert transport.call("echo in").text == "in\n"

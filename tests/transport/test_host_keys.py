@@ -12,7 +12,7 @@ from jobgen.errors import Exit, Unreachable
 from jobgen.model.record import Login
 from jobgen.transport import connect
 from jobgen.transport.known_hosts import HostKey
-from tests.transport.conftest import over_ssh
+from tests.transport.conftest import over_ssh, works
 from tests.transport.proxy import Proxy
 from tests.transport.sshd import Client, Sshd, keygen, public
 
@@ -22,11 +22,6 @@ pytestmark = pytest.mark.ssh
 def fingerprint(text: str) -> str:
     kind, blob = text.split()
     return HostKey(kind, b64decode(blob)).fingerprint
-
-
-def works(login: Login) -> None:
-    with connect(login) as transport:
-        assert transport.call("echo in").text == "in\n"
 
 
 def refused(login: Login, server: Sshd) -> Unreachable:

@@ -19,7 +19,7 @@ from jobgen.errors import Exit, Unreachable
 from jobgen.model.record import Login
 from jobgen.transport import connect
 from tests.ports import reserved_port
-from tests.transport.conftest import over_ssh
+from tests.transport.conftest import over_ssh, works
 from tests.transport.sshd import Client, Sshd, keygen, public
 from tests.waiting import HANG
 
@@ -33,11 +33,6 @@ def refused(login: Login) -> Unreachable:
     assert caught.value.problems[0].hint
     assert "Traceback" not in str(caught.value)
     return caught.value
-
-
-def works(login: Login) -> None:
-    with connect(login) as transport:
-        assert transport.call("echo in").text == "in\n"
 
 
 @pytest.fixture

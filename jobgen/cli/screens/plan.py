@@ -13,7 +13,7 @@ from jobgen.cli.screens.render import dump_differences
 if TYPE_CHECKING:
     from jobgen.app.plan_extras import Planned
     from jobgen.app.prepare import PreparedJob
-    from jobgen.model.decision import Decision, PlanCheck
+    from jobgen.model.decision import PlanCheck
     from jobgen.model.plan import Plan
     from jobgen.upload import Manifest
 
@@ -67,13 +67,13 @@ def data(planned: Planned) -> dict[str, Any]:
             "amount": cost.amount,
             "currency": cost.currency or None,
         },
-        "launcher": _decision(plan.launcher),
-        "decisions": {k: _decision(d) for k, d in plan.other.items()},
-        "sbatch": {k: _decision(d) for k, d in plan.directives.items()},
+        "launcher": plan.launcher.dump(),
+        "decisions": {k: d.dump() for k, d in plan.other.items()},
+        "sbatch": {k: d.dump() for k, d in plan.directives.items()},
         **_list_components(plan),
-        "environment": {k: _decision(d) for k, d in plan.env.items()},
+        "environment": {k: d.dump() for k, d in plan.env.items()},
         "secrets": {name: ready.facts.secrets.get(name) for name in plan.secrets},
-        "setup": [_decision(line) for line in (*plan.site_setup, *plan.setup)],
+        "setup": [line.dump() for line in (*plan.site_setup, *plan.setup)],
         "steps": [
             {"name": s.name, "scope": s.scope, "text": s.text} for s in plan.list_all_steps()
         ],
@@ -101,15 +101,11 @@ def _list_components(plan: Plan) -> dict[str, Any]:
         {
             "nodes": each.shape.nodes,
             "gpus_per_node": each.shape.gpus_per_node,
-            "sbatch": {name: _decision(setting) for name, setting in each.directives.items()},
+            "sbatch": {name: setting.dump() for name, setting in each.directives.items()},
         }
         for each in plan.components
     ]
     return {"components": listed} if listed else {}
-
-
-def _decision(decision: Decision[Any]) -> dict[str, Any]:
-    return {"value": decision.value, "why": decision.why, "place": str(decision.place)}
 
 
 def _check_data(check: PlanCheck) -> dict[str, Any]:

@@ -25,7 +25,7 @@ def list_elements(plan: Plan, *, every: bool) -> list[str]:
     if not plan.elements:
         return []
     from jobgen.model.array import read_indexes
-    from jobgen.model.sweep import name_element
+    from jobgen.wording import join_pairs
 
     packing = plan.shape.packing
     listed = packing.indexes if packing else plan.directives["array"].value.partition("%")[0]
@@ -33,7 +33,7 @@ def list_elements(plan: Plan, *, every: bool) -> list[str]:
     # one line more is as long as the line that hides it
     shown = indexes if every or len(indexes) == FEW + 1 else indexes[:FEW]
     hidden = len(indexes) - len(shown)
-    texts = [f"{index}  {defuse(name_element(plan.elements[index]))}" for index in shown]
+    texts = [f"{index}  {defuse(join_pairs(plan.elements[index]))}" for index in shown]
     return [*texts, f"{hidden:,} more (-v)"] if hidden else texts
 
 
