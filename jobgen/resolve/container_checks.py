@@ -8,7 +8,7 @@ from jobgen.errors import Diagnostic
 from jobgen.model.container import BY_SRUN
 from jobgen.model.launchers import name_starter
 from jobgen.resolve import registry_login
-from jobgen.resolve.container_command import find_container, format_image, is_file
+from jobgen.resolve.container_image import find_container, format_image, is_file
 from jobgen.resolve.inputs import Inputs
 from jobgen.resolve.site_runtimes import check_site_runtime
 

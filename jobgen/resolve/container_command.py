@@ -2,70 +2,43 @@
 
 from __future__ import annotations
 
-import hashlib
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from jobgen.errors import Place
 from jobgen.launch import expand_args
-from jobgen.model.bundle import BundleFile
 from jobgen.model.container import BY_SRUN
 from jobgen.model.decision import SelfEvident, Setting
 from jobgen.model.part_plans import ContainerPlan, Mount
-from jobgen.model.plan import Part, Shape, Step
-from jobgen.payload import text
+from jobgen.model.plan import Part, Precedence, Shape, Step
 from jobgen.resolve import registry_login
-from jobgen.resolve.docker import Devices, list_devices
+from jobgen.resolve.apptainer import enter_apptainer, write_conversion
+from jobgen.resolve.container_image import (
+    find_container,
+    format_image,
+    list_digest_files,
+    record_image,
+    record_on_node,
+)
+from jobgen.resolve.docker import enter_docker, list_devices
 from jobgen.resolve.inputs import Inputs
 from jobgen.resolve.rank_environment import decide_precedence, list_always
 from jobgen.resolve.site_runtimes import (
     EDF,
     INSIDE,
-    SET_AGAIN,
     enter_shifter,
     hand_over,
-    name_shifter_image,
     write_edf,
 )
-from jobgen.resolve.start import ENTER, NODE, Lines
-from jobgen.shell import Raw, Word, quote, quote_expandable
+from jobgen.resolve.start import ENTER, NODE, Lines, wrap_words
+from jobgen.shell import Raw, Word, quote_expandable
 
 if TYPE_CHECKING:
     from jobgen.model.container import Container
 
-IMAGE_DIGEST = "image_digest.sh"
 _AGAIN = "Set again inside, because the image's own variables would win."
 _WHY = {"apptainer": _AGAIN, "shifter": _AGAIN}
-_LOG_OUT = "unset APPTAINER_DOCKER_USERNAME APPTAINER_DOCKER_PASSWORD"
-_CONVERT = """\
-# One rank of the job converts the image into apptainer's cache; the others wait and reuse it.
-converted=$JOBGEN_STATE_DIR/image.$JOBGEN_RESTART.DIGEST
-if mkdir "$converted.begun" 2>/dev/null; then # only one can create it
-    apptainer exec IMAGE true
-    echo "$?" >"$converted" || die 96 "cannot write $converted"
-fi
-[[ -d $converted.begun ]] || die 96 "cannot create $converted.begun"
-until [[ -s $converted ]]; do sleep 1; done
-[[ $(<"$converted") == 0 ]] || die 96 'apptainer cannot convert 'IMAGE"""
-_RECORD = """\
-# record which image runs, in the background
-if [[ $SLURM_PROCID == 0 ]]; then WORDS </dev/null &>/dev/null & fi"""
 _OF_THE_IMAGE = ("PATH", "LD_LIBRARY_PATH")
 """What apptainer sets inside by itself; --nv puts the driver's libraries there."""
-_RDMA = ("infiniband", "roce", "efa", "gib")
-_OF_THE_NODE = (
-    "SLURM_JOB_ID",
-    "SLURM_NNODES",
-    "SLURM_NTASKS",
-    "SLURM_NODEID",
-    "SLURM_PROCID",
-    "SLURM_LOCALID",
-    "SLURMD_NODENAME",
-    "CUDA_VISIBLE_DEVICES",
-    "JOBGEN_GUARD",
-)
-"""What Slurm gives each task, for a runtime that takes nothing along by itself."""
 
 
 def plan_container(
@@ -93,40 +66,9 @@ def plan_container(
         login=login,
         why=_WHY.get(asked.runtime, ""),
         enter=_ENTER[asked.runtime](look, asked.replace(mounts=mounts), shape, env),
-        record=_record_image(look, asked, name),
+        record=record_image(look, asked, name),
         place=place,
     )
-
-
-def _record_image(look: Inputs, asked: Container, name: str) -> tuple[Word, ...]:
-    """What the batch shell records the image with; nothing where a node of the group does."""
-    return () if _records_on_node(look, asked) else _build_record(look, asked, name)
-
-
-def _build_record(look: Inputs, asked: Container, name: str) -> tuple[Word, ...]:
-    """The helper that records the image: docker's, or that of a file; each of a job with several
-    programs in a file of its own."""
-    if not _has_digest(asked):
-        return ()
-    script = Raw(f'"$JOBGEN_BUNDLE_DIR/{IMAGE_DIGEST}"')
-    number = f".{_hash_name(name)}" if look.step else ""
-    record = Raw(f'"$JOBGEN_STATE_DIR/image_digest{number}.$JOBGEN_RESTART"')
-    return ("sh", script, asked.runtime, Raw(quote_expandable(name)), record)
-
-
-def _records_on_node(look: Inputs, asked: Container) -> bool:
-    """Whether only a node of the group can tell which image this is: its docker has pulled it."""
-    return look.group is not None and asked.runtime == "docker"
-
-
-def _hash_name(image: str) -> str:
-    """What tells the files about one image from those about another."""
-    return hashlib.sha256(image.encode()).hexdigest()[:8]
-
-
-def _has_digest(asked: Container) -> bool:
-    """Whether the first node can tell, outside the container, which image this is."""
-    return asked.runtime == "docker" or (asked.runtime != "shifter" and is_file(asked.image))
 
 
 def list_srun_options(look: Inputs, names: Iterable[str], needed: Sequence[Mount] = ()) -> Lines:
@@ -154,12 +96,11 @@ def describe_environment(
     """What a container has beside it: what records its image; where srun enters it by a file, this
     file, and its environment as text."""
     asked, place = find_container(look)
-    digest = BundleFile(IMAGE_DIGEST, text(IMAGE_DIGEST).encode())
-    files = (digest,) if asked is not None and _has_digest(asked) else ()
+    files = list_digest_files(asked)
     if asked is None or asked.runtime != "edf":
         return Part("container", files=files), ()
     file = write_edf(asked, format_image(asked.image, "edf"), _mounts(asked, needed))
-    kept = decide_precedence(shape, {n: s for n, s in env.items() if n not in _OF_THE_IMAGE})
+    kept = _choose_kept(shape, env)
     return Part("container", files=(file, *files)), (hand_over(kept.names, place),)
 
 
@@ -168,34 +109,6 @@ def name_entry(inside: ContainerPlan | None) -> tuple[Word, ...]:
     if inside is not None and inside.runtime == "edf":
         return INSIDE
     return ("bash", ENTER if inside is not None and inside.enter else NODE)
-
-
-def format_image(name: str, runtime: str) -> str:
-    """The image as its runtime writes it: only Docker takes a registry's name as people know it.
-
-    >>> format_image("nvcr.io/nvidia/pytorch:25.09-py3", "pyxis")
-    'nvcr.io#nvidia/pytorch:25.09-py3'
-    >>> format_image("nvcr.io/nvidia/pytorch:25.09-py3", "apptainer")
-    'docker://nvcr.io/nvidia/pytorch:25.09-py3'
-    >>> format_image("/shared/torch.sqsh", "pyxis")
-    '/shared/torch.sqsh'
-    """
-    if runtime == "shifter":
-        return name_shifter_image(name)
-    if is_file(name) or runtime == "docker":
-        return name.removeprefix("docker://") if runtime == "docker" else name
-    if runtime == "apptainer":
-        return name if "://" in name else f"docker://{name}"
-    name = name.removeprefix("docker://")
-    registry, slash, rest = name.partition("/")
-    if slash and "#" not in name and re.search(r"[.:]|^localhost$", registry):
-        return f"{registry}#{rest}"
-    return name
-
-
-def is_file(name: str) -> bool:
-    """Whether an image is a file of the cluster, and not in a registry."""
-    return name.startswith(("/", ".", "$", "~")) or name.endswith((".sqsh", ".sif"))
 
 
 def expose_hcas(look: Inputs, shape: Shape) -> Part:
@@ -231,13 +144,6 @@ def list_outside(look: Inputs) -> tuple[Setting, ...]:
     return tuple(Setting(line, SelfEvident.AS_ASKED, place) for line in lines)
 
 
-def find_container(look: Inputs) -> tuple[Container | None, Place]:
-    """The container of the job, else that of the cluster; None if neither has one."""
-    if look.job.container is not None:
-        return look.job.container, look.cite_job("container")
-    return look.cluster.defaults.container, look.cite_cluster("defaults", "container")
-
-
 def _by_srun(_look: Inputs, _asked: Container, _shape: Shape, _env: Mapping[str, Setting]) -> Lines:
     return ()
 
@@ -247,62 +153,22 @@ def _shifter(_look: Inputs, asked: Container, shape: Shape, env: Mapping[str, Se
 
 
 def _apptainer(_look: Inputs, asked: Container, shape: Shape, env: Mapping[str, Setting]) -> Lines:
-    """The environment comes along by itself, but an image's own values win over it.
-
-    So it is handed over as text too and set again inside: ``--env`` would end a value at a comma
-    and evaluate its ``$`` (apptainer-userdocs, environment_and_metadata).
-    """
-    cards = "--rocm" if shape.amd else "--nv"
-    gpus: tuple[Word, ...] = (cards,) if shape.gpus_per_node else ()
-    binds = ['"$JOBGEN_RUN_DIR"', *(quote_expandable(mount) for mount in asked.mounts)]
-    return (
-        *_declare(shape, env),
-        ("exec", "apptainer", "exec", *gpus),
-        *((Raw(f"--bind={bind}"),) for bind in binds),
-        expand_args(asked.args),
-        (Raw(quote_expandable(format_image(asked.image, asked.runtime))),),
-        ("bash", "-c", SET_AGAIN if asked.login is None else f"{_LOG_OUT}; {SET_AGAIN}", NODE),
-    )
+    return enter_apptainer(asked, shape, _declare(shape, env))
 
 
 def _declare(shape: Shape, env: Mapping[str, Setting]) -> Lines:
     """The job's environment as text, before the command that gets it."""
-    kept = decide_precedence(
-        shape, {name: s for name, s in env.items() if name not in _OF_THE_IMAGE}
-    )
+    kept = _choose_kept(shape, env)
     return (
         (Raw('JOBGEN_ENV="$(declare -p'), *kept.gpus),
-        *_wrapped(kept.names),
+        *wrap_words(kept.names),
         (Raw('2>/dev/null)"'),),
     )
 
 
-def _docker(look: Inputs, asked: Container, shape: Shape, env: Mapping[str, Setting]) -> Lines:
-    """Nothing comes along by itself: no device, no variable, no user, no end with the job."""
-    gpus = _devices(look, shape)
-    visible = ("ROCR_VISIBLE_DEVICES",) if shape.amd else ()
-    names = dict.fromkeys((*_OF_THE_NODE, *visible, *list_always(look), *env))
-    named = tuple(name for name in names if name not in gpus.hidden)
-    several = look.widen_network(shape).nodes > 1
-    rdma = look.cluster.network.fabric in _RDMA and several and shape.gpus_per_node
-    cards: tuple[Word, ...] = ("--device=/dev/infiniband", "--cap-add=IPC_LOCK") if rdma else ()
-    binds = [
-        '"$JOBGEN_RUN_DIR:$JOBGEN_RUN_DIR"',
-        *(quote_expandable(mount) for mount in asked.mounts),
-    ]
-    return (
-        ("JOBGEN_GUARD=1", "exec", "docker", "run", "--rm", "--init"),
-        (*gpus.options, *cards),
-        (Raw('--user="$(id -u):$(id -g)"'), "--network=host", "--ipc=host"),
-        # by which sh finds the container of a step or a group
-        *(((Raw('--label=jobgen.step="$JOBGEN_STEP"'),),) if look.step else ()),
-        ("--ulimit=memlock=-1", "--ulimit=stack=67108864"),
-        *((Raw(f"--volume={bind}"),) for bind in binds),
-        *_wrapped(tuple(f"--env={name}" for name in named)),
-        expand_args(asked.args),
-        (Raw(quote_expandable(format_image(asked.image, asked.runtime))),),
-        ("bash", NODE),
-    )
+def _choose_kept(shape: Shape, env: Mapping[str, Setting]) -> Precedence:
+    """The variables that win over those of the image."""
+    return decide_precedence(shape, {n: s for n, s in env.items() if n not in _OF_THE_IMAGE})
 
 
 def _before(look: Inputs, asked: Container, shape: Shape) -> str:
@@ -312,30 +178,18 @@ def _before(look: Inputs, asked: Container, shape: Shape) -> str:
     if asked.runtime in ("docker", "apptainer"):
         texts.append(registry_login.write_login(asked, name))
     if asked.runtime == "docker":
-        texts.append(_devices(look, shape).before)
-    if _records_on_node(look, asked):
-        words = " ".join(quote(word) for word in _build_record(look, asked, name))
-        texts.append(_RECORD.replace("WORDS", words))
-    if asked.runtime == "apptainer" and "://" in name:
-        convert = _CONVERT.replace("DIGEST", _hash_name(name))
-        texts.append(convert.replace("IMAGE", quote_expandable(name)))
+        texts.append(list_devices(look, shape).before)
+    texts.append(record_on_node(look, asked, name))
+    if asked.runtime == "apptainer":
+        texts.append(write_conversion(name))
     return "\n".join(filter(None, texts))
-
-
-def _devices(look: Inputs, shape: Shape) -> Devices:
-    return list_devices(shape, look.cluster.nodes.gpus_per_node)
-
-
-def _wrapped(words: tuple[Word, ...], count: int = 4) -> Lines:
-    """A few words a line."""
-    return tuple(words[i : i + count] for i in range(0, len(words), count))
 
 
 _ENTER = {
     "pyxis": _by_srun,
     "edf": _by_srun,
     "apptainer": _apptainer,
-    "docker": _docker,
+    "docker": enter_docker,
     "shifter": _shifter,
 }
 

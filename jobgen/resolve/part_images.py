@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from jobgen.errors import Diagnostic
-from jobgen.resolve.container_command import find_container, is_file
+from jobgen.resolve.container_image import find_container, is_file
 from jobgen.resolve.inputs import Inputs
 from jobgen.resolve.registry_login import split_registry
 

@@ -12,7 +12,8 @@ from jobgen.model.launchers import name_starter
 from jobgen.model.part_plans import Mount, PreparePlan
 from jobgen.model.plan import Part, Shape
 from jobgen.named_tuple import NamedTuple
-from jobgen.resolve.container_command import find_container, list_outside
+from jobgen.resolve.container_command import list_outside
+from jobgen.resolve.container_image import find_container
 from jobgen.resolve.inputs import Inputs
 from jobgen.resolve.packing import place_step
 from jobgen.resolve.start import Lines

@@ -13,7 +13,7 @@ from jobgen.named_tuple import NamedTuple
 from jobgen.resolve import (
     checks,
     container_checks,
-    container_command,
+    container_image,
     directives,
     launcher_limits,
     planner_request,
@@ -118,5 +118,5 @@ def _name_program_files(plan: Plan, parts: Sequence[Part]) -> frozenset[str]:
     names = {file.path for part in parts for file in part.files} | {site_runtimes.EDF}
     names -= {saving.SENDER}
     if plan.container is not None and not plan.container.record:
-        names.add(container_command.IMAGE_DIGEST)
+        names.add(container_image.IMAGE_DIGEST)
     return frozenset(names)

@@ -116,3 +116,8 @@ def _gpu_binding(look: Inputs, shape: Shape) -> tuple[Word, ...]:
     use any GPU of the node; without them each sees all GPUs of the step.
     """
     return unbind_gpus(look, shape) if shape.tasks_per_node == 1 else ()
+
+
+def wrap_words(words: tuple[Word, ...], count: int = 4) -> Lines:
+    """A few words a line."""
+    return tuple(words[i : i + count] for i in range(0, len(words), count))

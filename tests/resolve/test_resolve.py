@@ -429,13 +429,13 @@ def test_facts_change_no_byte_of_the_plan_that_is_rendered() -> None:
 
 
 def test_an_image_is_named_as_its_runtime_writes_it() -> None:
-    from jobgen.resolve import container_command
+    from jobgen.resolve import container_image
 
-    assert container_command.format_image("ubuntu:24.04", "pyxis") == "ubuntu:24.04"
-    assert container_command.format_image("docker://ghcr.io/a/b", "pyxis") == "ghcr.io#a/b"
-    assert container_command.format_image("docker://ghcr.io/a/b", "docker") == "ghcr.io/a/b"
-    assert container_command.format_image("oras://ghcr.io/a/b", "apptainer") == "oras://ghcr.io/a/b"
-    assert container_command.format_image("$SCRATCH/a.sif", "apptainer") == "$SCRATCH/a.sif"
+    assert container_image.format_image("ubuntu:24.04", "pyxis") == "ubuntu:24.04"
+    assert container_image.format_image("docker://ghcr.io/a/b", "pyxis") == "ghcr.io#a/b"
+    assert container_image.format_image("docker://ghcr.io/a/b", "docker") == "ghcr.io/a/b"
+    assert container_image.format_image("oras://ghcr.io/a/b", "apptainer") == "oras://ghcr.io/a/b"
+    assert container_image.format_image("$SCRATCH/a.sif", "apptainer") == "$SCRATCH/a.sif"
 
 
 def test_the_sites_setup_runs_outside_of_a_container() -> None:

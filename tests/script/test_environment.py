@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from jobgen.resolve.container_command import _CONVERT
+from jobgen.resolve.apptainer import CONVERT
 from jobgen.resolve.docker import _AMD, _NVIDIA
 from jobgen.shell.simple_commands import read_script
 from tests.load.test_jobs import problem
@@ -55,7 +55,7 @@ def find_names_of_scripts() -> list[str]:
     """The variables of the scripts; what is exported to the program is written in capitals."""
     files = [p for p in ROOT.glob("tests/golden/*/bundle/*") if p.name in CHAIN]
     names = set[str]().union(*(list_assigned(path.read_text()) for path in files))
-    names |= list_assigned(f"{_CONVERT}\n{_NVIDIA}\n{_AMD}")
+    names |= list_assigned(f"{CONVERT}\n{_NVIDIA}\n{_AMD}")
     return sorted(name for name in names if name.islower() or name == "HOSTS")
 
 
