@@ -10,8 +10,8 @@ from jobgen.errors import Missing
 from jobgen.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
-    from jobgen.data import Code, EnvVariable
-    from jobgen.data.env_variables import Hearsay, OwnVariable
+    from jobgen.data.env_variables import EnvVariable, Hearsay, OwnVariable
+    from jobgen.data.message_codes import Code
     from jobgen.fabric.variables import VariableDiagnostic
     from jobgen.load.key_reference import KeyEntry
 
@@ -46,7 +46,7 @@ def explain(word: str | None) -> Explained:
     A word that is several of these is the first; a key of job.yaml goes before one of
     cluster.yaml. Raises Missing with the nearest word.
     """
-    from jobgen.data import codes
+    from jobgen.data.message_codes import codes
 
     known = codes()
     if word is None:
@@ -89,8 +89,8 @@ def _list_fitting_keys(pattern: str) -> Explained | None:
 
 def _find_cause(word: str) -> Explained | None:
     """The code of a cause of ``diagnose --json``."""
-    from jobgen.data import codes
     from jobgen.data.causes import causes
+    from jobgen.data.message_codes import codes
 
     cause = causes().get(word.lower())
     return Explained((codes()[cause.code],)) if cause else None
@@ -167,7 +167,7 @@ def _missing(word: str) -> Missing:
 
 
 def _suggest_code(word: str) -> str:
-    from jobgen.data import codes
+    from jobgen.data.message_codes import codes
 
     return _ask_nearest(word.upper(), list(codes()))
 

@@ -44,8 +44,8 @@ def complete_codes(_: click.Context, __: click.Parameter, incomplete: str) -> li
     """Codes with their titles, then keys and names of environment variables."""
     from click.shell_completion import CompletionItem
 
-    from jobgen.data import codes
     from jobgen.data.env_variables import catalogue, own_variables
+    from jobgen.data.message_codes import codes
     from jobgen.load.key_reference import list_keys
 
     found = [code for code in codes().values() if _begins(code.code, incomplete)]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterator, Mapping
 from functools import cache
-from operator import itemgetter
 from pathlib import Path
 from typing import Literal, TypeVar
 
@@ -77,70 +76,6 @@ class HubModel(NamedTuple):
     params: int
     """All parameters, each once; of a model that also sees, those of its text part."""
     source: str
-
-
-_LABELS = {"J4": ("Fails", "Fix"), "J5": ("Log", "Fixes")}
-"""What the examples of a code are called, by its hundred."""
-
-
-class Code(NamedTuple):
-    """What a code of a message means: ``jobgen explain CODE``."""
-
-    code: str
-    title: str
-    why: str
-    wrong: str
-    right: str
-
-    @property
-    def examples(self) -> tuple[tuple[str, str], tuple[str, str]]:
-        """The two examples with their labels: lines of a file, or what fails and how to fix it."""
-        labels = _LABELS.get(self.code[:2], ("Wrong", "Right"))
-        return (labels[0], self.wrong), (labels[1], self.right)
-
-
-Use = Literal[
-    "", "needless", "deprecated", "internal", "experimental", "tuning", "debug", "launcher"
-]
-_USES: Mapping[str, Use] = {
-    "no": "needless",
-    "no: no effect": "needless",
-    "no: obsolete on current stack": "needless",
-    "no: deprecated": "deprecated",
-    "no: experimental": "experimental",
-    "no: undocumented, internal": "internal",
-    "internal": "internal",
-    "only as measured tuning or temporary workaround": "tuning",
-    "debug-only": "debug",
-    "set by launcher": "launcher",
-    "set by torchrun": "launcher",
-}
-"""The column ``safe`` of the tables of variables → what it means for a script."""
-
-
-class EnvVariable(NamedTuple):
-    """An environment variable of NCCL or of what lies around it."""
-
-    name: str
-    owner: str
-    values: str
-    default: str
-    since: str
-    until: str
-    """The last release that reads it, where it is gone; else empty."""
-    successor: str
-    meaning: str
-    category: str
-    safe: str
-    """Whether it belongs in a script: ``yes``, or why not."""
-    type: str = ""
-    """bool, int, bytes, enum, list, path, str, spec …"""
-    source: str = ""
-
-    @property
-    def use(self) -> Use:
-        """What to do with it in a script; empty if it may stand there."""
-        return _USES.get(self.safe, "")
 
 
 class DeepSpeedKey(NamedTuple):
@@ -238,44 +173,9 @@ def shapes() -> tuple[HubModel, ...]:
 
 
 @cache
-def nccl_variables() -> Mapping[str, EnvVariable]:
-    """The variables that some release of NCCL, its plug-ins or PyTorch's process group reads."""
-    return {fields[0]: EnvVariable._make(_SOME(fields)) for fields in lines("nccl_env.csv")}
-
-
-_SOME = itemgetter(0, 1, 3, 4, 5, 6, 7, 9, 8, 10, 2, 12)
-"""The columns of nccl_env.csv in the order of Variable; all but ``documented``."""
-
-
-@cache
-def nccl_folklore() -> Mapping[str, tuple[str, str]]:
-    """Names that are passed on but that nothing reads → why, and what to write instead."""
-    return {
-        row["wrong_name"]: (row["why"], row["write_instead"]) for row in rows("nccl_folklore.csv")
-    }
-
-
-@cache
 def deepspeed_keys() -> Mapping[str, DeepSpeedKey]:
     """Every key of DeepSpeed's configuration, by its path."""
     return {row["path"]: _deepspeed_key(row) for row in rows("deepspeed_keys.csv")}
-
-
-@cache
-def codes() -> Mapping[str, Code]:
-    """Every code of a message, in order."""
-    import tomllib
-
-    found: dict[str, Code] = {}
-    for path in sorted((_HERE / "codes").glob("*.toml")):
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
-        for code, entry in table.items():
-            if code in found:
-                raise ValueError(f"{code} stands twice in the catalogue of codes")
-            entry.setdefault("right", "\n".join(entry.get("fixes", ())))
-            parts = (str(entry[part]).strip("\n") for part in ("title", "why", "wrong", "right"))
-            found[code] = Code(code, *parts)
-    return dict(sorted(found.items()))
 
 
 def lines(file: str) -> Iterator[list[str]]:

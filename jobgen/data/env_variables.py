@@ -10,10 +10,54 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import cache
+from operator import itemgetter
 from typing import Literal
 
-from jobgen.data import EnvVariable, lines, nccl_folklore, nccl_variables
+from jobgen.data import lines, rows
 from jobgen.named_tuple import NamedTuple
+
+Use = Literal[
+    "", "needless", "deprecated", "internal", "experimental", "tuning", "debug", "launcher"
+]
+_USES: Mapping[str, Use] = {
+    "no": "needless",
+    "no: no effect": "needless",
+    "no: obsolete on current stack": "needless",
+    "no: deprecated": "deprecated",
+    "no: experimental": "experimental",
+    "no: undocumented, internal": "internal",
+    "internal": "internal",
+    "only as measured tuning or temporary workaround": "tuning",
+    "debug-only": "debug",
+    "set by launcher": "launcher",
+    "set by torchrun": "launcher",
+}
+"""The column ``safe`` of the tables of variables → what it means for a script."""
+
+
+class EnvVariable(NamedTuple):
+    """An environment variable of NCCL or of what lies around it."""
+
+    name: str
+    owner: str
+    values: str
+    default: str
+    since: str
+    until: str
+    """The last release that reads it, where it is gone; else empty."""
+    successor: str
+    meaning: str
+    category: str
+    safe: str
+    """Whether it belongs in a script: ``yes``, or why not."""
+    type: str = ""
+    """bool, int, bytes, enum, list, path, str, spec …"""
+    source: str = ""
+
+    @property
+    def use(self) -> Use:
+        """What to do with it in a script; empty if it may stand there."""
+        return _USES.get(self.safe, "")
 
 
 class Hearsay(NamedTuple):
@@ -37,6 +81,24 @@ class OwnVariable(NamedTuple):
 
 PATTERNS = (("PET_", "PET_<OPTION>"),)
 """Prefix → the row that speaks for all names with it."""
+
+
+@cache
+def nccl_variables() -> Mapping[str, EnvVariable]:
+    """The variables that some release of NCCL, its plug-ins or PyTorch's process group reads."""
+    return {fields[0]: EnvVariable._make(_SOME(fields)) for fields in lines("nccl_env.csv")}
+
+
+_SOME = itemgetter(0, 1, 3, 4, 5, 6, 7, 9, 8, 10, 2, 12)
+"""The columns of nccl_env.csv in the order of Variable; all but ``documented``."""
+
+
+@cache
+def nccl_folklore() -> Mapping[str, tuple[str, str]]:
+    """Names that are passed on but that nothing reads → why, and what to write instead."""
+    return {
+        row["wrong_name"]: (row["why"], row["write_instead"]) for row in rows("nccl_folklore.csv")
+    }
 
 
 @cache

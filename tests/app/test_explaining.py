@@ -11,9 +11,9 @@ import jobgen.data
 from jobgen.app.explaining import explain
 from jobgen.cli.output import Ink
 from jobgen.cli.screens import explain as screens
-from jobgen.data import codes
 from jobgen.data.causes import causes
 from jobgen.data.env_variables import catalogue, own_variables
+from jobgen.data.message_codes import codes
 from jobgen.errors import Missing
 from jobgen.load.hint_values import accepts
 from jobgen.load.key_reference import list_keys

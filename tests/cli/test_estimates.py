@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from jobgen.data import codes
+from jobgen.data.message_codes import codes
 from jobgen.errors import Exit
 from tests.cli.conftest import Jobgen
 from tests.effort import count_calls

@@ -9,8 +9,10 @@ import pytest
 
 import jobgen
 from jobgen.catalog import Catalog
-from jobgen.data import codes, gpus, nccl_folklore, nccl_variables, sbatch_options
+from jobgen.data import gpus, sbatch_options
 from jobgen.data.causes import causes
+from jobgen.data.env_variables import nccl_folklore, nccl_variables
+from jobgen.data.message_codes import codes
 from jobgen.load import check
 
 PACKAGE = Path(jobgen.__file__).parent

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from jobgen.cli.main import VERBS
-from jobgen.data import codes
+from jobgen.data.message_codes import codes
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT / "docs" / "reference"

@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 import pytest
 
-from jobgen.data import nccl_variables
+from jobgen.data.env_variables import nccl_variables
 from jobgen.errors import Place
 from jobgen.fabric import FABRICS, configure_network
 from jobgen.model.cluster import ClusterProfile

@@ -14,7 +14,8 @@ import yaml
 
 import jobgen
 from jobgen.cli.main import ROOT as PROGRAM
-from jobgen.data import codes, sbatch_options
+from jobgen.data import sbatch_options
+from jobgen.data.message_codes import codes
 from jobgen.load.aliases import get_form
 from jobgen.model.cluster import ClusterProfile
 from jobgen.model.form import Form, Key

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobgen.data import codes
+from jobgen.data.message_codes import codes
 from jobgen.load import check, load_cluster
 
 HEAD = "#!/bin/bash\n#SBATCH --nodes=2\n"

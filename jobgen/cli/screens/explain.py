@@ -12,8 +12,7 @@ from jobgen.wording import count
 
 if TYPE_CHECKING:
     from jobgen.app.explaining import Explained
-    from jobgen.data import EnvVariable
-    from jobgen.data.env_variables import Hearsay, OwnVariable
+    from jobgen.data.env_variables import EnvVariable, Hearsay, OwnVariable
     from jobgen.fabric.variables import VariableDiagnostic
     from jobgen.load.key_reference import KeyEntry
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Literal
 
-from jobgen.data import EnvVariable
+from jobgen.data.env_variables import EnvVariable
 from jobgen.errors import Severity
 from jobgen.named_tuple import NamedTuple
 

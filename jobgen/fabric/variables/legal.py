@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from jobgen.data import EnvVariable
+from jobgen.data.env_variables import EnvVariable
 
 _INTEGER = re.compile(r"[+-]?(0[xX][0-9a-fA-F]+|\d+)")
 _RANGE = re.compile(r"(\d+)-(\d+)\b")

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobgen.data import codes
 from jobgen.data.env_variables import catalogue
+from jobgen.data.message_codes import codes
 from jobgen.fabric.variables import CODES, Context, VariableDiagnostic, judge
 
 IB = Context(fabric="infiniband", nodes=2, maker="nvidia", intra="nvswitch", gpus=8)
