@@ -95,9 +95,9 @@ def _measure_sharded(
         if setup.strategy != "fsdp2" or setup.mesh.shard < 2:
             continue
         world.say(f"measuring a rank of FSDP2 over {setup.mesh.shard} fake ranks")
-        narrow = setup.recipe.compute < FP32
+        mixed = setup.recipe.compute < FP32
         asked = {"modes": [], "shards": setup.mesh.shard, "recompute": setup.recompute}
-        more = _run(world, spec, model, python, {**asked, "narrow": narrow})
+        more = _run(world, spec, model, python, {**asked, "mixed_precision": mixed})
         keep_report(model, {**report, "sharded": more["sharded"]})
 
 
@@ -114,7 +114,7 @@ def _run(
     world: World, spec: Loaded[JobSpec], model: OwnModel, python: str, more: Mapping[str, Any]
 ) -> dict[str, Any]:
     """The report of a measurement. Raises like ``measure_models``."""
-    request = {"narrow": False, **model.request, **more}
+    request = {"mixed_precision": False, **model.request, **more}
     with tempfile.TemporaryDirectory(prefix="jobgen-measure-") as folder:
         for path, text in payload.package(PROGRAM).items():
             target = Path(folder, path)

@@ -85,7 +85,7 @@ def _describe_sharded(
     """Of the request: the ranks of FSDP2, if the job names this strategy; ``auto`` chooses only
     when the job has ended."""
     train = spec.value.train
-    none = {"shards": 0, "recompute": "none", "narrow": False}
+    none = {"shards": 0, "recompute": "none", "mixed_precision": False}
     if train is None or train.model != model.name or train.strategy.type != "fsdp2":
         return none
     from jobgen.strategy import RankLayout
@@ -98,7 +98,7 @@ def _describe_sharded(
     return {
         "shards": build_mesh(train, ranks).shard,
         "recompute": train.activation_checkpointing,
-        "narrow": train.precision != "fp32",
+        "mixed_precision": train.precision != "fp32",
     }
 
 

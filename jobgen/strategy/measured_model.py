@@ -84,7 +84,7 @@ class StepTrace(NamedTuple):
     """Memory beside states in one forward and backward pass. Bytes."""
 
     mode: str
-    """fp32; autocast; or narrow, with parameters and activations in 16 bits."""
+    """fp32; autocast; or 16-bit, with parameters and activations in 16 bits."""
     recompute: str
     kept: float
     """When the loss is known."""
@@ -172,7 +172,7 @@ def choose_modes(precision: str, *, pure: bool) -> tuple[str, ...]:
     16 bits where they are gathered or kept so."""
     if precision == "fp32":
         return ("fp32",)
-    return ("narrow",) if pure else ("autocast", "narrow")
+    return ("16-bit",) if pure else ("autocast", "16-bit")
 
 
 def build_measured(measured: MeasuredModel) -> Model:

@@ -74,7 +74,7 @@ def test_it_takes_one_task_and_the_environment_of_the_job(
 
 
 @pytest.mark.parametrize(
-    ("keys", "shards", "narrow"),
+    ("keys", "shards", "mixed"),
     [
         (("strategy: fsdp2", "precision: fp32"), 16, False),
         (("strategy: {type: fsdp2, shard: 8}",), 8, True),
@@ -83,10 +83,14 @@ def test_it_takes_one_task_and_the_environment_of_the_job(
     ],
 )
 def test_ranks_of_fsdp2_are_measured_where_the_job_names_it(
-    prepared: Callable[..., MeasuringJob], keys: tuple[str, ...], shards: int, narrow: bool
+    prepared: Callable[..., MeasuringJob], keys: tuple[str, ...], shards: int, mixed: bool
 ) -> None:
     request = read_request(prepared(*keys))
-    assert (request["shards"], request["narrow"], request["workdir"]) == (shards, narrow, "")
+    assert (request["shards"], request["mixed_precision"], request["workdir"]) == (
+        shards,
+        mixed,
+        "",
+    )
 
 
 def test_a_job_without_functions_has_nothing_to_measure(world: World) -> None:

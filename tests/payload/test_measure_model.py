@@ -90,7 +90,7 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     """What is reported of each pair of functions, and at the end of one that can be measured."""
     folder = tmp_path_factory.mktemp("program").resolve()
     (folder / "own.py").write_text(PROGRAM)
-    pairs: list[list[Any]] = [["own.py:build_wide", "own.py:batch", ["autocast", "narrow"]]]
+    pairs: list[list[Any]] = [["own.py:build_wide", "own.py:batch", ["autocast", "16-bit"]]]
     others = [(f"build_{name}", "batch") for name in ("skipping", "backwards")]
     pairs += [
         [f"own.py:{one}" for one in pair] for pair in (*FAILURES, *others, ("build", "batch"))

@@ -26,7 +26,7 @@ TRACES = [
         "points": [[1.0, 0, GIB], [0.1, kept, GIB]],
         "after": 1000,
     }
-    for mode in ("autocast", "narrow")
+    for mode in ("autocast", "16-bit")
     for recompute, kept in (("none", 60 * GIB), ("full", 4 * GIB))
 ]
 REPORT: dict[str, Any] = {
@@ -78,8 +78,8 @@ def test_units_are_layers_and_the_rest_is_the_root() -> None:
     [
         ("fp32", False, ("fp32",)),
         ("fp32", True, ("fp32",)),
-        ("bf16", True, ("narrow",)),
-        ("fp16", False, ("autocast", "narrow")),
+        ("bf16", True, ("16-bit",)),
+        ("fp16", False, ("autocast", "16-bit")),
     ],
 )
 def test_a_precision_needs_these_steps(precision: str, pure: bool, modes: tuple[str, ...]) -> None:

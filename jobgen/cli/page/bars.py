@@ -118,7 +118,7 @@ def list_step_parts(step: StepTime) -> list[tuple[str, str, float]]:
     ]
 
 
-def draw_memory(advice: Advice) -> Picture:
+def draw_memory_bars(advice: Advice) -> Picture:
     """Stacks of memory with the line of the limit."""
     rows = list_memory_bars(advice)
     width = _reach([row.total for row in rows], advice.limit)

@@ -62,7 +62,7 @@ def _show_memory(advice: Advice) -> Sequence[Item]:
     note = "The line below a bar is the interval. All in GiB, as nvidia-smi counts."
     legend = bars.explain_paints(bars.list_memory_bars(advice))
     table = page_tables.list_memory(advice)
-    return (bars.draw_memory(advice), legend, Paragraph(note), table)
+    return (bars.draw_memory_bars(advice), legend, Paragraph(note), table)
 
 
 def _show_steps(advice: Advice) -> Sequence[Item]:

@@ -78,7 +78,7 @@ def measure(request: dict[str, Any]) -> dict[str, Any]:
         try:
             trace_mode(torch, request, functions, mode, report)
         except Failed as failure:
-            if mode != "narrow" or not report["traces"]:
+            if mode != "16-bit" or not report["traces"]:
                 raise
             report["unmeasured"] = str(failure)  # it casts by itself, as autocast lets it
     # without a step in 16 bits, FSDP cannot compute in them
@@ -99,7 +99,7 @@ def trace_mode(
             if recompute == "full" and not built.units:
                 return
             trace = built.trace(recompute)
-        report.update(sizes if mode != "narrow" or not report["traces"] else {})
+        report.update(sizes if mode != "16-bit" or not report["traces"] else {})
         report["traces"].append({"mode": mode, "recompute": recompute, **trace})
 
 

@@ -58,7 +58,7 @@ class TrainingStep:
             raise Failed("type", message, key="batch")
         self.width = find_width(self.model)
         self.units = find_units(torch, self.model, request["classes"], request["min_params"])
-        if mode == "narrow":
+        if mode == "16-bit":
             self.narrow()
 
     def narrow(self) -> None:
@@ -161,8 +161,8 @@ class TrainingStep:
         if self.request["recompute"] == "full":
             for _, unit in self.units:
                 checkpoint_unit(unit)
-        narrow = self.request["narrow"]
-        words = {"param_dtype": torch.bfloat16, "reduce_dtype": torch.float32} if narrow else {}
+        mixed = self.request["mixed_precision"]
+        words = {"param_dtype": torch.bfloat16, "reduce_dtype": torch.float32} if mixed else {}
         policy = MixedPrecisionPolicy(**words)
         for _, unit in self.units:
             fully_shard(unit, mesh=mesh, mp_policy=policy)

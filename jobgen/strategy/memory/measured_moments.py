@@ -27,10 +27,10 @@ from jobgen.strategy.spec import Batch
 
 
 def choose_mode(setup: Setup) -> str:
-    """The kind of step that this setup takes: fp32, autocast or narrow."""
+    """The kind of step that this setup takes: fp32, autocast or 16-bit."""
     if setup.recipe.compute == FP32:
         return "fp32"
-    return "autocast" if has_autocast(setup) else "narrow"
+    return "autocast" if has_autocast(setup) else "16-bit"
 
 
 def find_trace(setup: Setup) -> StepTrace | None:

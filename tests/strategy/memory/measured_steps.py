@@ -40,7 +40,7 @@ def report(name: str, recompute: str = "none", ranks: int = 0) -> dict[str, Any]
         "min_params": None,
         "shards": ranks,
         "recompute": recompute,
-        "narrow": False,
+        "mixed_precision": False,
     }
     return measure(request)
 

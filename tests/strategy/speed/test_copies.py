@@ -47,7 +47,7 @@ def test_parameters_that_are_kept_are_copied_once_and_frozen_ones_have_no_gradie
 
 def test_a_measured_model_copies_what_is_sharded_too() -> None:
     row = ["product", 2, 10**12, 10**6, 10**6, 1]
-    trace = {"mode": "narrow", "recompute": "none", "kept": 0, "forward": 0, "after": 0}
+    trace = {"mode": "16-bit", "recompute": "none", "kept": 0, "forward": 0, "after": 0}
     costs = {"kinds": [[[row], [row]]], "order": [0]}
     sizes = {"params": LLAMA.count, "trained": LLAMA.count, "width": 4, "buffers": 0, "units": []}
     report = {**sizes, "micro": 2, "traces": [{**trace, "points": [], "costs": costs}]}

@@ -62,7 +62,7 @@ def test_a_measured_llama_takes_as_long_as_the_formulas_say() -> None:
     from tests.strategy.speed.counted import count
 
     costs, _ = count("llama", LAYERS, WORDS)
-    trace = {"mode": "narrow", "recompute": "none", "costs": costs, "points": []}
+    trace = {"mode": "16-bit", "recompute": "none", "costs": costs, "points": []}
     sizes = {"params": 1, "trained": 1, "width": 2, "buffers": 0, "units": []}
     held = {"kept": 0, "forward": 0, "after": 0}
     report = {**sizes, "micro": traced.BATCH, "traces": [{**trace, **held}]}
