@@ -18,6 +18,8 @@ def view_end(plan: Plan, *, standalone: bool) -> dict[str, object]:
     requeue = bool(stop and stop.requeue)
     chain = stop.chain if stop and not standalone else 0
     resumes = requeue or bool(chain)
+    unless_over = " && -z $grace_over" if resumes else ""
+    why = ' ${why:+"why=$why"}' if explains else ""
     return {
         "claim": Raw(_name_claim(plan)),
         "exit_marker": marked,
@@ -27,8 +29,8 @@ def view_end(plan: Plan, *, standalone: bool) -> dict[str, object]:
         "chain": chain,
         "resumes": resumes,
         "stop": stop and _view_stop(stop, several=bool(plan.programs), resumes=resumes),
-        "unless_over": Raw(" && -z $grace_over" if resumes else ""),
-        "why": Raw(' ${why:+"why=$why"}' if explains else ""),
+        "unless_over": Raw(unless_over),
+        "why": Raw(why),
     }
 
 
