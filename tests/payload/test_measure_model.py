@@ -25,6 +25,7 @@ for line in json.loads(sys.argv[2]):
     print("report " + json.dumps(report))
 """
 PROGRAM = """\
+import copy
 import torch
 from torch import nn
 
@@ -60,7 +61,26 @@ class Wide(nn.Module):
         if x.dtype != self.last.weight.dtype: raise RuntimeError("mixed types")
         return self.last(x).mean()
 
+class Written(Net):
+    "As programs for a GPU are: layers are copies, and small tensors are read."
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(copy.deepcopy(self.layers[0]) for _ in range(3))
+        self.rates = [each.item() for each in torch.linspace(0, 0.1, 3)]
+        nn.init.trunc_normal_(self.layers[0].weight)
+    def forward(self, x, mask):
+        if not mask.all() or (x[mask].shape[0] != 2):
+            raise ValueError("padded")
+        with torch.autocast("cuda", enabled=False):
+            return super().forward(x)
+
 def build(): return Net()
+def build_written(): return torch.compile(Written().half().cuda().to(torch.float32))
+def build_narrow(): return Net().to("cuda", torch.bfloat16)
+def build_tied():
+    net = Net()
+    net.layers[2].weight = net.layers[0].weight
+    return net.double()
 def build_skipping(): return Skipping()
 def build_backwards(): return Backwards()
 def build_wide(): return Wide()
@@ -68,6 +88,13 @@ def build_branches(): return Net(branches=True)
 def build_nothing(): return 5
 def build_wrongly(): return unknown_name
 def batch(): return torch.randn(2, 8)
+def batch_with_mask():
+    ones = torch.ones(3, dtype=torch.bool, device="cuda")
+    ones[2:] = False
+    return torch.randn(2, 8).cuda(), ones[ones]
+def batch_of_padding(): return torch.randn(2, 8), torch.tensor([True, False])
+def batch_in_16_bits(): return torch.randn(2, 8).to("cuda:0", torch.bfloat16)
+def batch_in_64_bits(): return torch.randn(2, 8).double()
 def batch_of_text(): return "text"
 def batch_of_wrong_width(): return torch.randn(2, 9)
 def batch_without_gradient(): return torch.randn(3, 8)
@@ -78,9 +105,10 @@ FAILURES: dict[tuple[str, str], tuple[str, str, str, int | None]] = {
     ("build", "batches"): ("function", "batch", "no function 'batches'", None),
     ("build_nothing", "batch"): ("type", "model", "returned int, not a torch.nn.Module", None),
     ("build", "batch_of_text"): ("type", "batch", "returned str without tensors", None),
-    ("build_wrongly", "batch"): ("program", "model", "NameError: name 'unknown_name'", 42),
-    ("build_branches", "batch"): ("data", "model", "DataDependentOutputException", 12),
-    ("build", "batch_of_wrong_width"): ("program", "model", "the forward pass: ", 11),
+    ("build_wrongly", "batch"): ("program", "model", "NameError: name 'unknown_name'", 62),
+    ("build_branches", "batch"): ("data", "model", "DataDependentOutputException", 13),
+    ("build", "batch_of_wrong_width"): ("program", "model", "the forward pass: ", 12),
+    ("build_written", "batch_of_padding"): ("program", "model", "ValueError: padded", 46),
     ("build", "batch_without_gradient"): ("type", "model", "nothing that has a gradient", None),
 }
 
@@ -91,7 +119,9 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     folder = tmp_path_factory.mktemp("program").resolve()
     (folder / "own.py").write_text(PROGRAM)
     pairs: list[list[Any]] = [["own.py:build_wide", "own.py:batch", ["autocast", "16-bit"]]]
-    others = [(f"build_{name}", "batch") for name in ("skipping", "backwards")]
+    others = [("build_written", "batch_with_mask"), ("build_narrow", "batch_in_16_bits")]
+    others += [("build_tied", "batch_in_64_bits")]
+    others += [(f"build_{name}", "batch") for name in ("skipping", "backwards")]
     pairs += [
         [f"own.py:{one}" for one in pair] for pair in (*FAILURES, *others, ("build", "batch"))
     ]
@@ -142,6 +172,16 @@ def test_only_layers_that_run_one_after_another_are_stages(reports: list[dict[st
     ]
     assert chains[-1]["parameters"] == [[0, 0, 0], *[[72, 72, 0]] * 3, [0, 0, 0]]
     assert [sent for sent, _ in chains[-1]["sent"]] == [64] * 4 + [0]
+
+
+def test_a_model_is_measured_as_it_is_written_for_a_gpu(reports: list[dict[str, Any]]) -> None:
+    written, narrow, tied, plain = (reports[each] for each in (-6, -5, -4, -1))
+    mask = 2
+    kept = [report["traces"][0]["points"][-1][1] for report in (written, plain)]
+    assert kept[0] == kept[1] + mask
+    assert (written["params"], written["width"]) == (plain["params"], 4)
+    assert (narrow["params"], narrow["width"]) == (plain["params"], 2)
+    assert (tied["params"], tied["width"]) == (plain["params"] - 8 * 8, 8)
 
 
 def test_what_a_layer_computes_is_counted_once_for_equal_layers(

@@ -9,7 +9,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from .training_step import TrainingStep, fake_group, fake_mode
+from .fake_tensors import fake_mode
+from .training_step import TrainingStep, fake_group
 from .user_program import Failed, import_torch, load_function
 
 MOST_BYTES = 64 << 20

@@ -11,15 +11,9 @@ from .operation_costs import list_segments, make_counter
 from .unit_chain import UnitChain
 from .user_program import Failed, blame, choose_words
 
+CACHES = {"use_cache": False, "past_key_values": None, "layer_past": None}
 MISLABELLED = 0.02
 """Part of all gradients by which MemTracker's count may differ from the model's."""
-
-
-def fake_mode() -> Any:
-    """Tensors without memory."""
-    from torch._subclasses.fake_tensor import FakeTensorMode
-
-    return FakeTensorMode(allow_non_fake_inputs=True)
 
 
 @contextlib.contextmanager
@@ -59,28 +53,17 @@ class TrainingStep:
         self.width = find_width(self.model)
         self.units = find_units(torch, self.model, request["classes"], request["min_params"])
         if mode == "16-bit":
-            self.narrow()
+            self.cast_to_16_bits()
 
-    def narrow(self) -> None:
-        """Make parameters and inputs 16 bits wide; ``to`` cannot be had under fake tensors."""
-        torch, made = self.torch, {}
-        for module in self.model.modules():
-            for name, old in list(module._parameters.items()):
-                if old is not None and old.is_floating_point():
-                    wide = old.requires_grad
-                    if id(old) not in made:
-                        new = torch.empty_like(old, dtype=torch.bfloat16)
-                        made[id(old)] = old, torch.nn.Parameter(new, requires_grad=wide)
-                    module._parameters[name] = made[id(old)][1]
-            for name, kept in list(module._buffers.items()):
-                if kept is not None and kept.is_floating_point():
-                    module._buffers[name] = torch.empty_like(kept, dtype=torch.bfloat16)
-        self.batch = torch.utils._pytree.tree_map_only(
-            torch.Tensor,
+    def cast_to_16_bits(self) -> None:
+        """Make parameters, buffers and inputs 16 bits wide."""
+        self.model.bfloat16()
+        self.batch = self.torch.utils._pytree.tree_map_only(
+            self.torch.Tensor,
             lambda t: t.bfloat16() if t.is_floating_point() else t,
             self.batch,
         )
-        self.tensors = list_tensors(torch, self.batch)
+        self.tensors = list_tensors(self.torch, self.batch)
 
     def describe(self) -> dict[str, Any]:
         """Sizes of the model and of the batch. Elements, and bytes of buffers."""
@@ -141,7 +124,7 @@ class TrainingStep:
         return {
             "kept": kept["rest"],
             "forward": tracker.highest,
-            "points": [[g / max(grads, 1), *rest] for g, rest in points],
+            "points": [list_point(grads, *point) for point in points],
             "after": after["rest"],
             "segments": tracker.segments.list_rows(kept["rest"]),
             "costs": list_segments(counter, chain.count),
@@ -186,6 +169,15 @@ class TrainingStep:
         return {"ranks": mesh.size(), "recompute": self.request["recompute"], "peak": most}
 
 
+def list_point(grads: int, there: int, rest: tuple[int, int]) -> list[float]:
+    """The part of all gradients that is there, activations and temporary tensors. Bytes.
+
+    Of a gradient whose layout is not its parameter's autograd makes a copy; while both are there,
+    MemTracker counts two gradients.
+    """
+    return [min(there / max(grads, 1), 1.0), rest[0], rest[1] + max(there - grads, 0)]
+
+
 def find_loss(torch: Any, output: Any) -> Any:
     """The loss that the model returns; else the mean of what it returns."""
     loss = output.get("loss") if isinstance(output, dict) else getattr(output, "loss", None)
@@ -197,12 +189,14 @@ def find_loss(torch: Any, output: Any) -> Any:
 
 
 def checkpoint_unit(unit: Any) -> None:
-    """Compute a unit again in the backward pass."""
+    """Compute a unit again in the backward pass, without a cache of keys and values as in
+    transformers (modeling_layers.py, GradientCheckpointingLayer): it would grow once more."""
     from torch.utils.checkpoint import checkpoint
 
     inner = unit.forward
 
     def forward(*args: Any, **words: Any) -> Any:
-        return checkpoint(inner, *args, use_reentrant=False, **words)
+        uncached = {name: CACHES.get(name, value) for name, value in words.items()}
+        return checkpoint(inner, *args, use_reentrant=False, **uncached)
 
     unit.forward = forward

@@ -30,7 +30,9 @@ class Failed(Exception):
 
 
 def import_torch() -> Any:
-    """torch, if it is there and new enough."""
+    """torch, if it is there and new enough, with ``torch.compile`` off: a compiled model calls no
+    hook that shows which gradient is whose."""
+    os.environ["TORCHDYNAMO_DISABLE"] = "1"
     try:
         import torch
     except Exception as error:  # a broken library raises anything

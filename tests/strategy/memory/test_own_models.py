@@ -32,6 +32,11 @@ MODELS = (
     "recurrent_model",
     "dense_experts",
     "encoder_decoder",
+    "self_distillation",
+    "speech_recognizer",
+    "converted_decoder",
+    "routed_experts",
+    "cached_translator",
 )
 KEPT = MODELS[:3]
 SHARDED = ("vision_transformer", "tied_decoder", "lora_decoder", "frozen_adapters")
