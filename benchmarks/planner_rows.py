@@ -317,8 +317,21 @@ def _setup(said: Mapping[str, str]) -> Setup:
         expandable=_is_expandable(said, framework),
         lazy_modules=not _is_old(said),
         keeps_full_copy=framework == "litgpt" and (shard > 1 or "QLoRA" in said["trainable"]),
-        world_per_node=min(8, _int(said["n_gpus"], 1)),
+        world_per_node=_node_ranks(said),
+        nvlink_nodes=_NVL72_NODES if _is_nvl72(said) else 1,
     )
+
+
+_NVL72_NODES = 18
+"""Of four GPUs each (NVIDIA, GB200 NVL72 datasheet)."""
+
+
+def _is_nvl72(said: Mapping[str, str]) -> bool:
+    return re.search(r"GB[23]00", said["gpu"]) is not None
+
+
+def _node_ranks(said: Mapping[str, str]) -> int:
+    return min(4 if _is_nvl72(said) else 8, _int(said["n_gpus"], 1))
 
 
 def _expert_tp(said: Mapping[str, str], alone: bool) -> int:

@@ -143,6 +143,8 @@ class Setup(NamedTuple):
     """CUDA loads a kernel when it is first used: since torch 1.13 with CUDA 11.7."""
     world_per_node: int = 8
     """Ranks of one node."""
+    nvlink_nodes: int = 1
+    """Nodes whose GPUs NVLink joins."""
     measured: MeasuredModel | None = None
     """The user's own model, whose activations are measured and not counted."""
     assumed: tuple[str, ...] = ()

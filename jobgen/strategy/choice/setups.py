@@ -106,6 +106,7 @@ def build_setup(strategy: Strategy, ask: Ask, train: Train | None = None) -> Set
         sequence_parallel=mesh.tp > 1 and framework in {"torchtitan", "megatron"},
         adapters=_adapters(strategy, train),
         world_per_node=ask.world.ranks_per_node,
+        nvlink_nodes=ask.machine.nvlink_nodes,
         measured=ask.measured,
         assumed=tuple(_list_assumed(train, ask)),
     )

@@ -28,7 +28,7 @@ class RankGroup(NamedTuple):
 
     size: int
     inside: int
-    """Of them on one node."""
+    """Of them on one node, or on nodes that NVLink joins."""
 
     @property
     def nodes(self) -> int:
@@ -59,7 +59,8 @@ def build_group(setup: Setup, *axes: Axis) -> RankGroup:
             size *= degree
         elif size == 1:
             stride *= degree
-    return RankGroup(size, max(1, min(size, setup.world_per_node // stride)))
+    joined = setup.world_per_node * setup.nvlink_nodes
+    return RankGroup(size, max(1, min(size, joined // stride)))
 
 
 def cut_group(whole: RankGroup, size: int) -> RankGroup:
