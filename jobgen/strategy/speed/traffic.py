@@ -292,7 +292,7 @@ def _experts(setup: Setup) -> Iterator[Traffic]:
     mesh, experts = setup.mesh, setup.model.sizes.experts
     if experts is None or mesh.ep * mesh.expert_tp == 1:
         return
-    again = 0 if setup.recompute != "full" else 1 if stops_early(setup) else 2
+    again = 2 - stops_early(setup) if setup.recompute == "full" else 0
     token = float(setup.tokens / mesh.tp * setup.model.sizes.hidden * setup.recipe.compute)
     each = _sparse_layers(setup) * setup.batch.accumulation
     if mesh.ep > 1:
