@@ -280,7 +280,7 @@ def _setup(said: Mapping[str, str]) -> Setup:
     return Setup(
         model=build_model(_shape(said)),
         strategy=strategy,
-        mesh=Mesh(data // shard, shard, tp, pp, cp, ep, etp=1 if data * cp % ep else 0),
+        mesh=Mesh(data // shard, shard, tp, pp, cp, ep, etp=_expert_tp(said, data * cp % ep == 0)),
         batch=Batch(micro, gas, data),
         seq=_length(said),
         recipe=_recipe(said, framework),
@@ -297,11 +297,9 @@ def _setup(said: Mapping[str, str]) -> Setup:
         repeat_kv=framework in {"torchtitan", "torchtune", "litgpt"},
         loose=bool(re.search(r"variable-length|padded, not packed", said["notes"])),
         sequence_parallel=framework in {"torchtitan", "nanotron", "megatron"},
-        # NeMo's recipes set tp_comm_overlap, and Megatron-LM's table follows them, as it says;
-        # torchtitan's rows say which had asynchronous tp
-        overlap_tp=_is_nemo(said)
-        or "Megatron-LM examples/llama" in said["source"]
-        or said["notes"].startswith("async TP"),
+        overlap_tp=_overlaps_tp(said),
+        fused_dispatch=re.search("DeepEP|HybridEP", said["locator"] + said["notes"]) is not None,
+        overlap_experts="overlap_moe_expert_parallel_comm" in said["notes"],
         chunks=max(1, _int(said["vpp"], 1)) if pp > 1 else 1,
         adapters=_adapters(said),
         step_in_backward="in bwd" in said["optimizer"],
@@ -319,8 +317,38 @@ def _setup(said: Mapping[str, str]) -> Setup:
         expandable=_is_expandable(said, framework),
         lazy_modules=not _is_old(said),
         keeps_full_copy=framework == "litgpt" and (shard > 1 or "QLoRA" in said["trainable"]),
-        world_per_node=min(8, _int(said["n_gpus"], 1)),
+        world_per_node=_node_ranks(said),
+        nvlink_nodes=_NVL72_NODES if _is_nvl72(said) else 1,
     )
+
+
+_NVL72_NODES = 18
+"""Of four GPUs each (NVIDIA, GB200 NVL72 datasheet)."""
+
+
+def _is_nvl72(said: Mapping[str, str]) -> bool:
+    return re.search(r"GB[23]00", said["gpu"]) is not None
+
+
+def _node_ranks(said: Mapping[str, str]) -> int:
+    return min(4 if _is_nvl72(said) else 8, _int(said["n_gpus"], 1))
+
+
+def _expert_tp(said: Mapping[str, str], alone: bool) -> int:
+    """Ranks of tp that share each expert, where its notes say so: one, where ep needs more ranks
+    than data and cp have (``alone`` is false); else as many as tp."""
+    found = re.search(r"\bETP (\d+)", said["notes"])
+    if found is not None:
+        return int(found[1])
+    return 0 if alone else 1
+
+
+def _overlaps_tp(said: Mapping[str, str]) -> bool:
+    """NeMo's recipes set tp_comm_overlap, but for those that say otherwise, and Megatron-LM's table
+    follows them, as it says; torchtitan's rows say which had asynchronous tp."""
+    nemo = _is_nemo(said) and "without tp_comm_overlap" not in said["notes"]
+    follows = "Megatron-LM examples/llama" in said["source"]
+    return nemo or follows or said["notes"].startswith("async TP")
 
 
 _OLD = re.compile(r"bigscience|april2021|SC21|blog pytorch-fsdp", re.IGNORECASE)

@@ -92,7 +92,8 @@ def build_request(look: Inputs, size: Shape, launcher: str, train: Train) -> Pla
     ranks = describe_world(look, size)
     written = frozenset(key for key in train.keys if look.has_written("train", key))
     fixed = written.intersection(VARIED)
-    ask = Ask(train, model, known, ranks, found, launcher, fixed, written, measured)
+    words = tuple(word.text for each in look.spec.programs for word in each.program.words)
+    ask = Ask(train, model, known, ranks, found, launcher, fixed, written, measured, run_args=words)
     return PlannerRequest(ask, auto=auto)
 
 

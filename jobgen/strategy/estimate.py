@@ -225,6 +225,8 @@ class ClusterHardware(NamedTuple):
     host: float = 25e9
     """Of a GPU to its node's memory."""
     node_gpus: int = 8
+    nvlink_nodes: int = 1
+    """Nodes whose GPUs are joined as those of one node are: a rack of NVL72 has 18."""
     nodes: int | None = None
     """Nodes of the cluster; None where that is not known."""
     node_memory: float | None = None

@@ -123,6 +123,12 @@ class Setup(NamedTuple):
     overlap_tp: bool = False
     """With tp: what a layer sends goes piece by piece beside its products, as with Megatron's
     ``--tp-comm-overlap`` and torchtitan's asynchronous tp."""
+    fused_dispatch: bool = False
+    """With ep: a token is sent once to each node and forwarded inside it, as DeepEP and HybridEP
+    do; NCCL's all-to-all sends it once for each of its experts."""
+    overlap_experts: bool = False
+    """With ep: what one micro-batch sends to its experts goes beside the computing of another, as
+    with Megatron's ``--overlap-moe-expert-parallel-comm``."""
     chunks: int = 1
     """Pipeline: interleaved parts of the model that one stage holds."""
     adapters: Adapters | None = None
@@ -137,6 +143,8 @@ class Setup(NamedTuple):
     """CUDA loads a kernel when it is first used: since torch 1.13 with CUDA 11.7."""
     world_per_node: int = 8
     """Ranks of one node."""
+    nvlink_nodes: int = 1
+    """Nodes whose GPUs NVLink joins."""
     measured: MeasuredModel | None = None
     """The user's own model, whose activations are measured and not counted."""
     assumed: tuple[str, ...] = ()

@@ -29,6 +29,16 @@ def test_auto_becomes_the_simplest_that_fits_and_says_so() -> None:
     assert json.loads(file.content)["strategy"] in {"fsdp-grad-op", "fsdp2"}
 
 
+def test_the_step_is_estimated_for_what_the_programs_words_overlap() -> None:
+    train = f"{{{MODEL}, framework: megatron, strategy: zero1, tp: 8}}"
+    found = [
+        plan(job(run=f"pretrain_gpt.py {words}", train=train)).estimate
+        for words in ("", "--tp-comm-overlap")
+    ]
+    waits, overlaps = (each.seconds for each in found if each is not None)
+    assert 0 < overlaps < waits
+
+
 def test_auto_of_a_small_model_is_ddp() -> None:
     assert trained("model: gpt2, strategy: auto")["strategy"].startswith("DDP: auto")
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from jobgen.named_tuple import NamedTuple
 from jobgen.strategy.estimate import ClusterHardware
+from jobgen.strategy.frameworks.megatron_traffic import read_traffic
 from jobgen.strategy.measured_model import MeasuredModel
 from jobgen.strategy.memory.recipes import get_recipe
 from jobgen.strategy.setup import Adapters, Loss, Recipe, Setup
@@ -38,6 +39,8 @@ class Ask(NamedTuple):
     """The user's own model, where ``model`` stands for it."""
     factor: float = 1.0
     """What all estimates of memory are multiplied by, from runs that measured their own."""
+    run_args: tuple[str, ...] = ()
+    """The words of the programs that the job runs."""
     slower: float = 1.0
     """What all times of a step are multiplied by, from such runs."""
 
@@ -78,6 +81,8 @@ def build_setup(strategy: Strategy, ask: Ask, train: Train | None = None) -> Set
     framework, mesh = strategy.framework, strategy.mesh
     zero = strategy.trait.family == "zero"
     native = framework == "megatron"
+    layers = ask.model.sizes.layers
+    own = read_traffic(ask.run_args if native else (), layers, mesh.pp)
     micro = ask.measured.micro if ask.measured else 1
     return Setup(
         model=ask.model,
@@ -104,8 +109,10 @@ def build_setup(strategy: Strategy, ask: Ask, train: Train | None = None) -> Set
         fused_norms=native,
         repeat_kv=framework == "torchtitan",
         sequence_parallel=mesh.tp > 1 and framework in {"torchtitan", "megatron"},
+        **own._asdict(),
         adapters=_adapters(strategy, train),
         world_per_node=ask.world.ranks_per_node,
+        nvlink_nodes=ask.machine.nvlink_nodes,
         measured=ask.measured,
         assumed=tuple(_list_assumed(train, ask)),
     )

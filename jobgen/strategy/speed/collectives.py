@@ -28,7 +28,7 @@ class RankGroup(NamedTuple):
 
     size: int
     inside: int
-    """Of them on one node."""
+    """Of them on one node, or on nodes that NVLink joins."""
 
     @property
     def nodes(self) -> int:
@@ -59,7 +59,8 @@ def build_group(setup: Setup, *axes: Axis) -> RankGroup:
             size *= degree
         elif size == 1:
             stride *= degree
-    return RankGroup(size, max(1, min(size, setup.world_per_node // stride)))
+    joined = setup.world_per_node * setup.nvlink_nodes
+    return RankGroup(size, max(1, min(size, joined // stride)))
 
 
 def cut_group(whole: RankGroup, size: int) -> RankGroup:
@@ -67,18 +68,23 @@ def cut_group(whole: RankGroup, size: int) -> RankGroup:
     return RankGroup(size, min(size, whole.inside))
 
 
-def compute_load(what: Collective, ranks: RankGroup, payload: float) -> Load:
+def compute_load(
+    what: Collective, ranks: RankGroup, payload: float, forwarded: float = 0.0
+) -> Load:
     """Bytes that one rank sends. ``payload`` is what is gathered, reduced or exchanged in all.
 
     A ring over k nodes with g ranks each crosses a node's border once for each ring, and rings are
     laid over all cards: a card carries (k - 1) / k of the payload divided by g, and the link inside
     the node the rest of (n - 1) / n (stas00/ml-engineering, network/README.md, "Inter-node speed
     depends on intra-node speed"). An all-reduce does it twice. Of an all-to-all, what is for ranks
-    of other nodes leaves the node undivided.
+    of other nodes leaves the node undivided; ``forwarded`` are the bytes for all nodes where each
+    forwards them to its ranks.
     """
     n, g, k = ranks.size, ranks.inside, ranks.nodes
     if n == 1:
         return Load(0.0, 0.0)
+    if what == "all-to-all" and forwarded:
+        return Load(payload * (g - 1) / g, forwarded * (k - 1) / k)
     if what == "all-to-all":
         return Load(payload * (g - 1) / n, payload * (n - g) / n)
     if what == "send":
@@ -89,7 +95,11 @@ def compute_load(what: Collective, ranks: RankGroup, payload: float) -> Load:
 
 
 def time_collective(
-    what: Collective, ranks: RankGroup, payload: float, machine: ClusterHardware
+    what: Collective,
+    ranks: RankGroup,
+    payload: float,
+    machine: ClusterHardware,
+    forwarded: float = 0.0,
 ) -> tuple[Load, Load]:
     """Bytes that one rank sends in a collective, and the seconds of the links inside the node and
     of the network.
@@ -97,7 +107,7 @@ def time_collective(
     Both work at the same time, so the collective takes the longer of the two. Each has the latency
     of all steps: n - 1 of a ring, twice that for an all-reduce, which may also be a tree.
     """
-    sent = compute_load(what, ranks, payload)
+    sent = compute_load(what, ranks, payload, forwarded)
     if ranks.size == 1:
         return sent, sent
     inside, outside = get_link_speeds(machine)

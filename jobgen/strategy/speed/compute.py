@@ -10,6 +10,7 @@ from jobgen.strategy.setup import Setup
 from jobgen.strategy.shapes.architecture import Architecture, Tensor
 from jobgen.strategy.spec import TRAITS, Batch, Mesh, Offloaded
 from jobgen.strategy.speed import products, rates
+from jobgen.strategy.speed.expert_copies import count_sorted_rows
 
 _UNPACK_OPS = 10
 """More for each quantized matrix that single operations make 16 bits wide: shift, cast, mask and
@@ -37,6 +38,9 @@ _FUSED_LOSS_BYTES = 8
 """Compiled, or in chunks: read three times, written once, in 16 bits."""
 
 
+_RECOMPUTES_ALL = ("torchtitan", "megatron", "megatron-deepspeed", "deepspeed")
+"""Frameworks that do not let torch's checkpoint stop early: torchtitan sets ``early_stop=False``,
+the others have a checkpoint of their own."""
 _COMPLEX = ("torchtitan",)
 """Frameworks that rotate by complex numbers (torchtitan/models/common/rope.py), for which
 torch.compile makes no code of its own (torch/_inductor/lowering.py)."""
@@ -102,6 +106,7 @@ def _what_counts(setup: Setup) -> Setup:
         reshard=True,
         offload=Offloaded(),
         chunks=1,
+        overlap_experts=False,
     )
 
 
@@ -119,15 +124,21 @@ def _layer(setup: Setup, machine: ClusterHardware, tensors: tuple[Tensor, ...]) 
     linear = products.compute_products(setup, machine, tensors)
     core = compute_attention(setup, machine)
     rest = count_elementwise(setup, tensors) / rates.get_memory_rate(machine)
+    moved = count_moved(setup, tensors) / rates.get_memory_rate(machine)
     return LayerTimes(
-        linear.forward + core.forward + rest,
-        linear.backward + core.backward + 2 * rest,
+        linear.forward + core.forward + rest + moved,
+        linear.backward + core.backward + 2 * rest + moved,
         core.forward,
         linear.forward,
         count_kernels(setup, tensors),
         count_added(setup, tensors),
         compute_tail(setup, machine, tensors),
     )
+
+
+def stops_early(setup: Setup) -> bool:
+    """Whether recomputing a layer stops as soon as it has what the backward pass needs."""
+    return not setup.reentrant and setup.framework not in _RECOMPUTES_ALL
 
 
 def compute_tail(setup: Setup, machine: ClusterHardware, tensors: tuple[Tensor, ...]) -> float:
@@ -244,10 +255,25 @@ def count_elementwise(setup: Setup, tensors: tuple[Tensor, ...]) -> float:
     return width * setup.tokens
 
 
+def count_moved(setup: Setup, tensors: tuple[Tensor, ...]) -> float:
+    """Bytes that are read and written in one pass to sort tokens by their experts and back."""
+    experts, mesh = setup.model.sizes.experts, setup.mesh
+    if experts is None or not _is_sparse(tensors):
+        return 0.0
+    tokens = setup.tokens * mesh.expert_tp / mesh.tp
+    width = setup.model.sizes.hidden * setup.recipe.compute
+    return tokens * width * count_sorted_rows(setup, experts)
+
+
+def _is_sparse(tensors: tuple[Tensor, ...]) -> bool:
+    """Whether this layer has experts."""
+    return any(tensor.kind == "expert" for tensor in tensors)
+
+
 def _ffn(setup: Setup, tensors: tuple[Tensor, ...]) -> int:
     """Width between the halves of the feed-forward layer, as one token sees it."""
     experts = setup.model.sizes.experts
-    if experts and any(tensor.kind == "expert" for tensor in tensors):
+    if experts and _is_sparse(tensors):
         return experts.active * experts.ffn + experts.shared_ffn
     return setup.model.sizes.ffn
 

@@ -38,7 +38,7 @@ def read_machine(profile: ClusterProfile) -> ClusterHardware | None:
         pcie=nodes.intra == "pcie",
         memory=nodes.mem,
     )
-    return machine._replace(nodes=nodes.count)
+    return machine._replace(nodes=nodes.count, nvlink_nodes=nodes.nvlink_nodes or 1)
 
 
 def compute_card_rate(network: Network, ranks: int) -> float:

@@ -18,6 +18,8 @@ masked, its zero taken off, scaled to 2 (AutoGPTQ, nn_modules/qlinear/qlinear_cu
 _TILES = ((256, 128), (128, 256), (128, 128))
 """Of the results of a product, the largest that cuBLAS's kernels compute at once; smaller ones are
 less efficient (NVIDIA, Matrix Multiplication Background User's Guide, "Tile quantization")."""
+_LEAST = 128
+"""The side of the smallest of them: narrower products are limited by reading, or by their tile."""
 _OWN_ADAPTERS = ("megatron", "torchtune", "litgpt")
 """Frameworks whose LoRA is their own, not peft's."""
 
@@ -80,7 +82,7 @@ def compute_products(setup: Setup, machine: ClusterHardware, tensors: tuple[Tens
     narrow, frozen = is_narrow(setup), setup.adapters is not None
     experts = setup.model.sizes.experts
     for tensor in tensors:
-        if len(tensor.shape) < 2:
+        if len(tensor.shape) < 2 or tensor.name.endswith(".bias"):  # experts' biases are a table
             continue
         outer, inner = tensor.shape[-2:]
         one = build_product(
@@ -139,6 +141,8 @@ def _multiply(one: Product, machine: ClusterHardware, rows: float, columns: floa
         return work / rates.get_vector_rate(machine)
     each = rows / one.copies if rows == one.tokens else rows
     filled = measure_fill(each, columns, one.copies, machine.multiprocessors)
+    if any(width > _LEAST and width % 16 == 8 for width in _divide_widths(one)):
+        filled *= rates.get_uneven_share(machine)
     return work / rates.get_matmul_rate(machine, narrow=one.narrow, filled=filled)
 
 

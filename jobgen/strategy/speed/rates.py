@@ -37,6 +37,10 @@ table of maximum achievable matmul FLOPS in stas00/ml-engineering, compute/accel
 MATMUL_8 = {"Hopper": 0.709, "Blackwell": 0.763, "CDNA3": 0.443}
 """The same for 8-bit types: the second table there (H100 SXM 1402.6 of 1979, B200 3432 of 4500);
 MI300X 1159 of 2615 (Azure/AI-benchmarking-guide, ND_MI300X_v5_results.md)."""
+UNEVEN = {"Ampere": 0.56, "Ada": 0.56}
+"""What is left of it where a width in 16 bits is an odd multiple of 8: cuBLAS then takes a kernel
+of small tiles (cutlass_80, 64x64, align8), 89.6 TFLOP/s at 2056 and 83.6 at 2072, where 2040 has
+155.9 (pytorch/pytorch, issue 181718, on an RTX 4090, which has the kernels of A100)."""
 OTHERS = 0.8
 """Where nobody has published it: the middle of those."""
 SUSTAINED = {
@@ -136,6 +140,11 @@ def get_matmul_rate(
     if narrow and machine.fast8:
         peak, best = machine.fast8, _look_up(MATMUL_8, machine, OTHERS)
     return peak * min(best * filled, _look_up(SUSTAINED, machine, best))
+
+
+def get_uneven_share(machine: ClusterHardware) -> float:
+    """Part of a product's rate that is left where a width is an odd multiple of 8."""
+    return _look_up(UNEVEN, machine, 1.0)
 
 
 def get_attention_rate(machine: ClusterHardware, framework: str) -> float:

@@ -13,9 +13,6 @@ from jobgen.strategy.speed.step_formulas import format_formulas
 from jobgen.strategy.speed.traffic import Traffic
 
 _FP32 = 4
-_RECOMPUTES_ALL = ("torchtitan", "megatron", "megatron-deepspeed", "deepspeed")
-"""Frameworks that do not let torch's checkpoint stop early: torchtitan sets ``early_stop=False``,
-the others have a checkpoint of their own."""
 
 
 class Passes(NamedTuple):
@@ -143,8 +140,7 @@ def _again(setup: Setup, one: LayerTimes) -> float:
     if setup.recompute == "none":
         return 0.0
     if setup.recompute == "full":
-        stops = not setup.reentrant and setup.framework not in _RECOMPUTES_ALL
-        return one.forward - one.tail * stops
+        return one.forward - one.tail * compute.stops_early(setup)
     if setup.framework == "torchtitan":
         return one.forward - one.attention - one.products / 2
     return one.attention

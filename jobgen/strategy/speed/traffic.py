@@ -13,14 +13,14 @@ from jobgen.strategy.setup import Setup
 from jobgen.strategy.spec import TRAITS
 from jobgen.strategy.speed import collectives
 from jobgen.strategy.speed.collectives import Collective, Load, RankGroup
+from jobgen.strategy.speed.compute import stops_early
+from jobgen.strategy.speed.expert_copies import count_copies
 from jobgen.strategy.speed.measured_compute import count_sent
 from jobgen.strategy.speed.products import count_trained
 
 When = Literal["forward", "backward", "last", "update", "layer", "ring", "boundary"]
 _BUCKET = 25 << 20
 """Bytes that DDP reduces at once (torch's distributed.hpp, kDefaultBucketBytesCap)."""
-_TWO_WAYS = 2
-"""Forward and backward."""
 
 
 class Traffic(NamedTuple):
@@ -39,6 +39,8 @@ class Traffic(NamedTuple):
     attention."""
     first: float = 0.0
     """Bytes of the one that nothing lies beside: the first, or the last."""
+    forwarded: float = 0.0
+    """Bytes of each for all nodes, where nodes forward them to their ranks."""
 
 
 class StageSlice(NamedTuple):
@@ -119,7 +121,9 @@ def list_volumes(setup: Setup, machine: ClusterHardware) -> tuple[Volume, ...]:
 
 def sum_loads(one: Traffic, machine: ClusterHardware) -> tuple[Load, Load]:
     """Bytes and seconds of all collectives of one kind in a step, on either link."""
-    sent, took = collectives.time_collective(one.what, one.ranks, one.payload, machine)
+    sent, took = collectives.time_collective(
+        one.what, one.ranks, one.payload, machine, one.forwarded
+    )
     n = one.times
     return Load(sent.node * n, sent.network * n), Load(took.node * n, took.network * n)
 
@@ -168,7 +172,8 @@ def _states(
         bucket = min(_BUCKET, reduced)
         yield Traffic("all-reduce", "gradients", everyone, reduced, 1, "last", bucket)
         return
-    unit = whole.largest * setup.recipe.compute
+    largest = whole.largest * params / whole.params  # of it, what these ranks share
+    unit = largest * setup.recipe.compute
     # DeepSpeed's pipeline reduces after the last backward pass (runtime/pipe/engine.py)
     piped = setup.framework == "megatron-deepspeed" and setup.mesh.pp > 1
     ready: When = "update" if piped else "last"
@@ -188,7 +193,7 @@ def _states(
             kept = whole.root if trait.family == "fsdp" and divided == 1 else 0.0
             each = setup.recipe.compute * (params - kept) / n
             yield Traffic("all-gather", "parameters again", again, each, micro * n, "backward")
-        last = whole.largest * setup.recipe.reduce
+        last = largest * setup.recipe.reduce
         yield Traffic(
             "reduce-scatter", "gradients", shards, reduced / n, micro * n, "backward", last
         )
@@ -229,7 +234,9 @@ def _tensor(setup: Setup) -> Iterator[Traffic]:
     keeps what it reduced, and gathers again (torchtitan/distributed/activation_checkpoint.py).
 
     Backward, Megatron reduces the input's gradient beside the product that makes the weights'
-    (core/tensor_parallel/layers.py, LinearWithGradAccumulationAndAsyncCommunication).
+    (core/tensor_parallel/layers.py, LinearWithGradAccumulationAndAsyncCommunication). Its experts
+    take the tokens of each rank as they are divided along the sequence: there, attention alone
+    gathers and reduces.
     """
     mesh = setup.mesh
     if mesh.tp == 1:
@@ -237,6 +244,8 @@ def _tensor(setup: Setup) -> Iterator[Traffic]:
     ranks = collectives.build_group(setup, "tp")
     payload = float(setup.tokens * setup.model.sizes.hidden * setup.recipe.compute)
     each = 2.0 * _layers(setup) * setup.batch.accumulation
+    if setup.framework == "megatron" and setup.sequence_parallel:
+        each -= _sparse_layers(setup) * setup.batch.accumulation
     again = 1 + (setup.recompute == "full")
     ahead: When = "forward" if setup.overlap_tp else "layer"
     back: When = "backward" if setup.overlap_tp else "layer"
@@ -274,22 +283,50 @@ def _kv(setup: Setup) -> float:
 
 def _experts(setup: Setup) -> Iterator[Traffic]:
     """Tokens go to their experts and back, forward and backward: four all-to-alls in each layer
-    that has experts, and two more where the forward pass is recomputed (GShard, arXiv
-    2006.16668)."""
-    mesh, sizes = setup.mesh, setup.model.sizes
-    if mesh.ep == 1 or sizes.experts is None:
+    that has experts, and more where the forward pass is recomputed (GShard, arXiv 2006.16668):
+    two, or one where torch's checkpoint stops before tokens come back.
+
+    Where ranks of tp share each expert, they gather what all of them received, and reduce what they
+    return (Megatron-LM, core/transformer/moe/token_dispatcher.py, ``dispatch_postprocess``).
+    """
+    mesh, experts = setup.mesh, setup.model.sizes.experts
+    if experts is None or mesh.ep * mesh.expert_tp == 1:
         return
-    ranks = _neighbours(setup, mesh.ep)
-    passes = _TWO_WAYS + (setup.recompute == "full")
-    share = setup.tokens * sizes.experts.active / mesh.tp
-    payload = float(share * sizes.hidden * setup.recipe.compute)
-    sparse = sum(
-        layer.times
-        for layer in setup.model.layers
-        if any(t.kind == "expert" for t in layer.tensors)
-    )
-    times = 2.0 * passes * sparse / mesh.pp * setup.batch.accumulation
-    yield Traffic("all-to-all", "tokens", ranks, payload, times, "layer")
+    again = 2 - stops_early(setup) if setup.recompute == "full" else 0
+    token = float(setup.tokens / mesh.tp * setup.model.sizes.hidden * setup.recipe.compute)
+    each = _sparse_layers(setup) * setup.batch.accumulation
+    if mesh.ep > 1:
+        ranks = _neighbours(setup, mesh.ep)
+        copies = count_copies(setup, experts, ranks)
+        one = Traffic(
+            "all-to-all",
+            "tokens",
+            ranks,
+            token * copies.ranks,
+            (4 + again) * each,
+            "layer",
+            forwarded=token * copies.nodes,
+        )
+        yield from _lay_beside(one) if setup.overlap_experts else (one,)
+    if mesh.expert_tp > 1:
+        sharing = collectives.cut_group(collectives.build_group(setup, "tp"), mesh.expert_tp)
+        whole = token * experts.active * mesh.expert_tp
+        yield Traffic("all-gather", "tokens", sharing, whole, (2 + again / 2) * each, "layer")
+        yield Traffic("reduce-scatter", "tokens", sharing, whole, (2 + again / 2) * each, "layer")
+
+
+def _lay_beside(one: Traffic) -> Iterator[Traffic]:
+    """Of a micro-batch's forward pass and another's backward pass side by side, all is sent beside
+    all that is computed, and the backward pass is two thirds of that."""
+    yield one._replace(times=one.times / 3, when="forward")
+    yield one._replace(times=one.times * 2 / 3, when="backward")
+
+
+def _sparse_layers(setup: Setup) -> float:
+    """Layers with experts of one stage, on the average."""
+    layers = setup.model.layers
+    sparse = sum(each.times for each in layers if any(t.kind == "expert" for t in each.tensors))
+    return sparse / setup.mesh.pp
 
 
 def _neighbours(setup: Setup, size: int) -> RankGroup:

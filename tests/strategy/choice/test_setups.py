@@ -29,6 +29,25 @@ def peak(asked: Setup) -> float:
     return find_peak(asked)[1].total
 
 
+@pytest.mark.parametrize(("framework", "found"), [("megatron", (4, True)), ("torch", (1, False))])
+def test_words_of_the_program_say_how_megatron_sends(
+    framework: str, found: tuple[int, bool]
+) -> None:
+    words = ("--num-virtual-stages-per-pipeline-rank", "4", "--tp-comm-overlap")
+    asked = ask(
+        "meta-llama/Llama-3.2-1B",
+        framework=framework,
+        strategy=Parallel(type="3d"),
+        pp=2,
+        tp=2,
+        micro_batch=1,
+        global_batch=16,
+    )._replace(run_args=words)
+    decided = decide(asked.train, asked.sizes, asked.world, launcher="torchrun")
+    made = build_setup(decided, asked)
+    assert (made.chunks, made.overlap_tp) == found
+
+
 @pytest.mark.parametrize(
     ("framework", "view", "copied"),
     [

@@ -208,6 +208,18 @@ def test_nemo_automodel_is_not_megatron() -> None:
     megatron, own = (read(source=source.format(name)).setup for name in ("NeMo", "Automodel"))
     assert (megatron.framework, own.framework) == ("megatron", "automodel")
     assert (megatron.overlap_tp, own.overlap_tp) == (True, False)
+    apart = read(source=source.format("NeMo"), notes="without tp_comm_overlap").setup
+    assert not apart.overlap_tp
+
+
+def test_the_notes_of_a_row_say_how_tokens_reach_their_experts() -> None:
+    words = {"source": "megatron", "dp": "8", "ep": "8", "tp": "2"}
+    plain, fused = read(**words).setup, read(**words, notes="ETP 1; HybridEP").setup
+    assert (plain.fused_dispatch, plain.overlap_experts, plain.mesh.expert_tp) == (False, False, 2)
+    assert (fused.fused_dispatch, fused.overlap_experts, fused.mesh.expert_tp) == (True, False, 1)
+    beside = read(**words, notes="with overlap_moe_expert_parallel_comm").setup
+    assert (beside.fused_dispatch, beside.overlap_experts) == (False, True)
+    assert read(**words | {"dp": "4"}).setup.mesh.expert_tp == 1  # ep needs the ranks of tp
 
 
 def test_moments_in_16_bits_leave_16_bits_of_the_master_parameters() -> None:

@@ -56,6 +56,15 @@ def test_many_small_ones_are_slower_than_a_large_one() -> None:
     assert small > 2 * compute_seconds(time_collective("all-reduce", NODE, 4e9, H100)[1])
 
 
+def test_nvlink_joins_the_nodes_of_a_rack() -> None:
+    asked = setup("fsdp2", mesh=Mesh(4, 36), world_per_node=4)
+    rack = asked._replace(nvlink_nodes=18)
+    assert build_group(asked, "shard") == RankGroup(36, 4)
+    assert build_group(rack, "shard") == RankGroup(36, 36)
+    assert build_group(rack, "shard", "replicate") == RankGroup(144, 72)
+    assert build_group(rack, "replicate") == RankGroup(4, 2)
+
+
 def test_neighbours_come_first_along_tp_and_last_along_pp() -> None:
     asked = setup("fsdp2", mesh=Mesh(2, 4, tp=4, pp=2, cp=2))
     assert build_group(asked, "tp") == RankGroup(4, 4)

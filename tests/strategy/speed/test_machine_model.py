@@ -52,6 +52,13 @@ def test_a_gpu_has_the_memory_that_cuda_reports(name: str, gib: float) -> None:
     assert round(found.memory / GIB, 1) == gib
 
 
+def test_nvlink_joins_as_many_nodes_as_the_profile_says() -> None:
+    rack, node = of("gb200-nvl72"), of("dgx-h100")
+    assert rack is not None
+    assert node is not None
+    assert (rack.nvlink_nodes, node.nvlink_nodes) == (18, 1)
+
+
 def test_nodes_without_gpus_are_no_machine() -> None:
     assert of("local") is None
 

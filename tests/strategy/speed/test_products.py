@@ -10,7 +10,7 @@ from jobgen.strategy.shapes.count import build_model
 from jobgen.strategy.spec import Mesh
 from jobgen.strategy.speed.compute import compute_layer
 from jobgen.strategy.speed.machine_model import build_machine
-from jobgen.strategy.speed.products import measure_fill
+from jobgen.strategy.speed.products import Product, compute_product, measure_fill
 from jobgen.strategy.speed.rates import get_matmul_rate
 from tests.strategy.speed.setups import A100, setup
 
@@ -38,6 +38,29 @@ def test_tiles_at_the_edge_and_the_last_wave_are_computed_whole(
 
 def test_large_products_fill_a_gpu() -> None:
     assert measure_fill(65536, 16384, 1, A100_MULTIPROCESSORS) > 0.98
+
+
+def test_widths_of_an_odd_multiple_of_8_are_slow_where_cublas_has_no_large_tiles_for_them() -> None:
+    # pytorch/pytorch, issue 181718: 89.6 and 83.6 TFLOP/s where the next width has 155.9
+    def rate(width: int, gpu: str) -> float:
+        machine = build_machine(gpus()[gpu], 8, 25e9, "infiniband")
+        one = Product(8192, width, width, width, 1, frozen=True)
+        return width**2 / compute_product(one, machine).forward
+
+    # an A100's large products are limited by power, its small tiles are not: 0.56 x 0.848 / 0.737
+    for gpu, part in (("RTX-4090-24GB", 0.56), ("A100-SXM4-80GB", 0.64), ("H100-SXM5-80GB", 1.0)):
+        assert rate(8200, gpu) / rate(8192, gpu) == pytest.approx(part, rel=0.1), gpu
+        assert rate(8208, gpu) / rate(8192, gpu) == pytest.approx(1.0, rel=0.1), gpu
+
+
+def test_biases_of_experts_are_no_products() -> None:
+    experts = Experts(8, 2, 512)
+    shape = Architecture("moe", 4, 512, 4, 4, 128, 512, 1024, experts=experts)
+    biased = shape._replace(experts=experts._replace(bias=True))
+    with_bias, without = (
+        compute_layer(setup(model=build_model(each), micro=1), A100) for each in (biased, shape)
+    )
+    assert with_bias.products == without.products
 
 
 @pytest.mark.parametrize(

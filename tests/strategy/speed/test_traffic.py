@@ -9,6 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobgen.strategy.setup import Adapters, Setup
+from jobgen.strategy.shapes.architecture import Experts
+from jobgen.strategy.shapes.count import build_model
 from jobgen.strategy.spec import Mesh
 from jobgen.strategy.speed import list_volumes
 from jobgen.strategy.speed.traffic import list_traffic
@@ -143,6 +145,79 @@ def test_tokens_go_to_their_experts_and_back() -> None:
     asked = setup("fsdp2", model=SPARSE, mesh=Mesh(1, 8, ep=4))
     moved = sent(asked)["all-to-all of tokens"]
     assert moved == pytest.approx(4 * 4 * 3 / 4 * 2 * 128 * 2 * 64 * 2)
+
+
+def test_tokens_sent_once_to_a_node_leave_it_once_and_reach_each_rank_once() -> None:
+    asked = setup("fsdp2", model=SPARSE, mesh=Mesh(1, 8, ep=8), fused_dispatch=True)
+    token, times = 64 * 2, 4 * 4 * 2 * 128  # bytes, and how often one is sent
+    ranks, nodes = 8 * (1 - 21 / 28), 4 * (1 - 15 / 28)
+    within, across = (
+        [v for v in list_volumes(each, A100) if v.what == "all-to-all of tokens"]
+        for each in (asked, asked._replace(world_per_node=2))
+    )
+    assert [(v.link, v.bytes) for v in within] == [
+        ("node", pytest.approx(7 / 8 * ranks * token * times))
+    ]
+    assert [(v.link, v.bytes) for v in across] == [
+        ("node", pytest.approx(1 / 2 * ranks * token * times)),
+        ("network", pytest.approx(3 / 4 * nodes * token * times)),
+    ]
+
+
+@given(nodes=st.sampled_from([1, 2, 4, 8]), active=st.integers(1, 8))
+def test_forwarding_never_sends_more_over_the_network(nodes: int, active: int) -> None:
+    shape = SPARSE.sizes._replace(experts=Experts(8, active, 128))
+    plain = setup(
+        "fsdp2", model=build_model(shape), mesh=Mesh(1, 8, ep=8), world_per_node=8 // nodes
+    )
+    fused = plain._replace(fused_dispatch=True)
+    assert on("network", fused) <= on("network", plain) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(("framework", "times"), [("megatron", 6), ("torch", 5)])
+def test_recomputing_sends_tokens_again_and_back_unless_it_stops_early(
+    framework: str, times: int
+) -> None:
+    asked = setup("fsdp2", model=SPARSE, mesh=Mesh(1, 8, ep=4), framework=framework)
+    (once,) = (one for one in list_traffic(asked) if one.of == "tokens")
+    (again,) = (one for one in list_traffic(asked._replace(recompute="full")) if one.of == "tokens")
+    assert again.times == once.times * times / 4
+
+
+def test_tokens_may_be_sent_beside_the_computing_of_another_micro_batch() -> None:
+    asked = setup("fsdp2", model=SPARSE, mesh=Mesh(1, 8, ep=4))
+    beside = [
+        one for one in list_traffic(asked._replace(overlap_experts=True)) if one.of == "tokens"
+    ]
+    assert {one.when for one in beside} == {"forward", "backward"}
+    assert sum(one.times for one in beside) == pytest.approx(
+        sum(one.times for one in list_traffic(asked) if one.of == "tokens")
+    )
+
+
+def test_ranks_that_share_experts_gather_the_tokens_of_all_and_reduce_what_they_return() -> None:
+    mesh = Mesh(1, 4, tp=2, ep=2)
+    asked = setup("zero1", model=SPARSE, mesh=mesh, framework="megatron", sequence_parallel=True)
+    shared, whole = sent(asked), sent(asked._replace(mesh=mesh._replace(etp=1)))
+    tokens = 1 / 2 * 2 * (2 * 128) * 64 * 2  # of two ranks, copies for two experts each
+    for what in ("all-gather of tokens", "reduce-scatter of tokens"):
+        assert shared[what] == pytest.approx(2 * 4 * tokens)
+        assert what not in whole
+
+
+def test_megatrons_experts_take_tokens_as_sequence_parallel_divides_them() -> None:
+    asked = setup("3d", mesh=Mesh(1, 1, tp=2), framework="megatron", sequence_parallel=True)
+    dense = sent(asked)["all-gather of activations"]
+    assert sent(asked._replace(model=SPARSE))["all-gather of activations"] == dense / 2
+
+
+def test_the_first_unit_of_experts_is_that_of_the_ranks_that_share_them() -> None:
+    asked = setup("fsdp2", model=SPARSE, mesh=Mesh(1, 8, ep=4))
+    units = [one.first for one in list_traffic(asked) if one.of == "parameters"]
+    experts = sum(t.count * n for t, n in SPARSE.list_tensors() if t.kind == "expert")
+    largest = 2 * max(layer.count for layer in SPARSE.layers)
+    parts = (SPARSE.count - experts, experts / 4)
+    assert units == [pytest.approx(largest * part / SPARSE.count) for part in parts]
 
 
 def test_experts_are_reduced_among_those_that_hold_the_same() -> None:

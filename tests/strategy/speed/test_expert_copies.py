@@ -1,0 +1,49 @@
+"""Copies of tokens that experts receive, against all choices of experts there are."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import pytest
+
+from jobgen.strategy.shapes.architecture import Experts
+from jobgen.strategy.spec import Mesh
+from jobgen.strategy.speed.collectives import RankGroup
+from jobgen.strategy.speed.expert_copies import (
+    Copies,
+    count_copies,
+    count_reached,
+    count_sorted_rows,
+)
+from tests.strategy.speed.setups import SPARSE, setup
+
+EXPERTS = SPARSE.sizes.experts
+assert EXPERTS is not None
+
+
+@pytest.mark.parametrize("parts", [1, 2, 4, 8])
+@pytest.mark.parametrize("active", [1, 2, 3, 8])
+def test_parts_are_reached_as_often_as_in_all_choices(parts: int, active: int) -> None:
+    choices = list(combinations(range(8), active))
+    each = 8 // parts
+    reached = sum(len({expert // each for expert in choice}) for choice in choices)
+    found = count_reached(Experts(8, active, 1), parts)
+    assert found == pytest.approx(reached / len(choices))
+
+
+def test_an_all_to_all_sends_a_copy_for_each_expert_and_deepep_one_for_each_rank_and_node() -> None:
+    plain, fused = setup(model=SPARSE), setup(model=SPARSE, fused_dispatch=True)
+    within, across = RankGroup(4, 4), RankGroup(4, 2)
+    for ranks in (within, across):
+        assert count_copies(plain, EXPERTS, ranks) == Copies(2, 0)
+    reached = 4 * (1 - 15 / 28)
+    assert count_copies(fused, EXPERTS, within) == pytest.approx((reached, 0))
+    assert count_copies(fused, EXPERTS, across) == pytest.approx((reached, 2 * (1 - 6 / 28)))
+
+
+def test_tokens_are_sorted_once_more_after_an_all_to_all() -> None:
+    alone, spread = (setup(model=SPARSE, mesh=Mesh(1, 8, ep=ep)) for ep in (1, 4))
+    assert count_sorted_rows(alone, EXPERTS) == 2 * (2 + 1)
+    assert count_sorted_rows(spread, EXPERTS) == 2 * (2 + 1) + 4 * 2
+    fused = spread._replace(fused_dispatch=True)
+    assert count_sorted_rows(fused, EXPERTS) == pytest.approx(2 * (2 + 4 * (1 - 15 / 28)))
