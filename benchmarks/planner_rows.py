@@ -255,8 +255,9 @@ def _adapters(said: Mapping[str, str]) -> Adapters | None:
         bits,
         whole,
         prepared=prepared,
-        # NeMo's and Megatron-Bridge's adapters have no dropout unless one is asked for
-        dropout=not (nemo or automodel),
+        # NeMo's and Megatron-Bridge's adapters have no dropout unless one is asked for, and
+        # torchtune's recipes ask for none
+        dropout=not (nemo or automodel or "torchtune" in said["source"]),
         fused="gptq" not in words,
         # FSDP1 flattens a unit's parameters into one tensor, which has one type; AutoModel's
         # adapters are of the type of the weight beside them (components/_peft/lora.py)

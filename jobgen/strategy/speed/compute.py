@@ -41,6 +41,10 @@ _COMPLEX = ("torchtitan",)
 """Frameworks that rotate by complex numbers (torchtitan/models/common/rope.py), for which
 torch.compile makes no code of its own (torch/_inductor/lowering.py)."""
 
+_CHECKPOINTS_BLOCKS = ("automodel",)
+"""Frameworks that checkpoint a layer's attention and its feed-forward block apart
+(nemo_automodel/components/distributed/parallelizer.py)."""
+
 
 class LayerTimes(NamedTuple):
     """Seconds of one layer, or of what is in no layer, in one micro-batch on one rank."""
@@ -131,9 +135,14 @@ def _layer(setup: Setup, machine: ClusterHardware, tensors: tuple[Tensor, ...]) 
 
 
 def compute_tail(setup: Setup, machine: ClusterHardware, tensors: tuple[Tensor, ...]) -> float:
-    """Seconds of the last product, of all experts; 0 where an adapter beside it has a gradient."""
-    last = tuple(one for one in tensors if one.name == "down_proj")
-    if any(products.has_adapter(setup, one) for one in last):
+    """Seconds of the products whose results no gradient needs, of all experts: the last one of what
+    is checkpointed. An adapter beside it keeps torch's checkpoint from stopping before it; compiled
+    code leaves it out even so."""
+    ends = ("o_proj", "down_proj") if setup.framework in _CHECKPOINTS_BLOCKS else ("down_proj",)
+    last = tuple(one for one in tensors if one.name in ends)
+    if setup.compiled:
+        setup = setup._replace(adapters=None)
+    elif any(products.has_adapter(setup, one) for one in last):
         return 0.0
     return products.compute_products(setup, machine, last).forward
 

@@ -20,6 +20,9 @@ _TILES = ((256, 128), (128, 256), (128, 128))
 less efficient (NVIDIA, Matrix Multiplication Background User's Guide, "Tile quantization")."""
 _OWN_ADAPTERS = ("megatron", "torchtune", "litgpt")
 """Frameworks whose LoRA is their own, not peft's."""
+_SCALED_ADAPTERS = ("automodel",)
+"""Frameworks whose kernel for an adapter scales its product
+(nemo_automodel/components/_peft/lora_kernel.py)."""
 
 
 class Product(NamedTuple):
@@ -175,9 +178,25 @@ def compute_adapters(setup: Setup, machine: ClusterHardware, tensor: Tensor, one
     for inner, outer in ((one.inner, lora.rank), (lora.rank, one.outer)):
         thin = compute_product(one._replace(inner=inner, outer=outer, frozen=False), machine)
         ahead, back = ahead + thin.forward, back + thin.backward
+    rest = _count_adapter_bytes(setup, lora, one)
+    return Both(ahead + rest.forward / speed + wide, back + rest.backward / speed + again)
+
+
+def _count_adapter_bytes(setup: Setup, lora: Adapters, one: Product) -> Both:
+    """Bytes that everything beside an adapter's products reads and writes in either pass.
+
+    Single operations read and write the product to scale it, and read two and write one to sum
+    them up. Compiled, what follows reads one more, the sum forward and its gradient backward, and
+    only what dropout left is written.
+    """
+    if setup.compiled:
+        written = one.compute if lora.dropout else 0
+        ahead = one.compute * one.outer + written * one.inner
+        return Both(one.tokens * ahead, one.tokens * one.compute * one.inner)
+    summed = one.compute * (3 if setup.framework in _SCALED_ADAPTERS else 5)
     read = _count_input_bytes(setup, lora, one.compute)
-    rest = one.tokens * (read * one.inner + 5 * one.compute * one.outer) / speed
-    return Both(ahead + rest + wide, back + rest + again)
+    each = one.tokens * (read * one.inner + summed * one.outer)
+    return Both(each, each)
 
 
 def _count_input_bytes(setup: Setup, lora: Adapters, width: int) -> int:

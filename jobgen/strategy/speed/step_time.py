@@ -13,9 +13,12 @@ from jobgen.strategy.speed.step_formulas import format_formulas
 from jobgen.strategy.speed.traffic import Traffic
 
 _FP32 = 4
-_RECOMPUTES_ALL = ("torchtitan", "megatron", "megatron-deepspeed", "deepspeed")
-"""Frameworks that do not let torch's checkpoint stop early: torchtitan sets ``early_stop=False``,
-the others have a checkpoint of their own."""
+_OWN_CHECKPOINT = ("megatron", "megatron-deepspeed", "deepspeed")
+_NEVER_STOPS = ("torchtitan",)
+"""Frameworks that do not let torch's checkpoint stop early: ``early_stop=False``."""
+_COMPILES_WITHIN = ("torchtune",)
+"""Frameworks that compile a layer and put the checkpoint around it (recipes/
+full_finetune_single_device.py), so that it is called as a whole: others compile both together."""
 
 
 class Passes(NamedTuple):
@@ -137,17 +140,26 @@ def _again(setup: Setup, one: LayerTimes) -> float:
     Selective: what stands between queries, keys and values and their result (Megatron-LM, arXiv
     2205.05198); in torchtitan all but attention and every second product with weights
     (torchtitan/distributed/activation_checkpoint.py: "all compute ops, except every second mm").
-    Full: everything, or all but the end, where torch's checkpoint stops as soon as it has what the
-    backward pass needs (torch/utils/checkpoint.py, ``early_stop``).
+    Full: everything, or all but the products that no gradient needs.
     """
     if setup.recompute == "none":
         return 0.0
     if setup.recompute == "full":
-        stops = not setup.reentrant and setup.framework not in _RECOMPUTES_ALL
-        return one.forward - one.tail * stops
+        return one.forward - one.tail * _leaves_out_tail(setup)
     if setup.framework == "torchtitan":
         return one.forward - one.attention - one.products / 2
     return one.attention
+
+
+def _leaves_out_tail(setup: Setup) -> bool:
+    """Whether full recomputation ends before the last product: torch's checkpoint stops as soon as
+    it has what the backward pass needs (torch/utils/checkpoint.py, ``early_stop``), and a compiled
+    backward pass has nothing else (torch/_functorch/partitioners.py, ``eliminate_dead_code``)."""
+    if setup.framework in _OWN_CHECKPOINT:
+        return False
+    if setup.compiled:
+        return setup.framework not in _COMPILES_WITHIN
+    return not setup.reentrant and setup.framework not in _NEVER_STOPS
 
 
 def _exposed(setup: Setup, machine: ClusterHardware, passes: Passes) -> tuple[list[Volume], float]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 
 from jobgen.data import gpus
+from jobgen.strategy.setup import Adapters
 from jobgen.strategy.shapes.architecture import Architecture, Experts
 from jobgen.strategy.shapes.count import build_model
 from jobgen.strategy.spec import Mesh
 from jobgen.strategy.speed.compute import compute_layer
 from jobgen.strategy.speed.machine_model import build_machine
 from jobgen.strategy.speed.products import measure_fill
-from jobgen.strategy.speed.rates import get_matmul_rate
+from jobgen.strategy.speed.rates import get_matmul_rate, get_memory_rate
 from tests.strategy.speed.setups import A100, setup
 
 A100_MULTIPROCESSORS = 108
@@ -77,3 +78,22 @@ def test_whole_experts_have_as_many_weights_on_a_rank_as_divided_ones() -> None:
     fewer = setup("fsdp2", model=model, seq=8, mesh=Mesh(1, 4, tp=2, ep=4, etp=1))
     more = fewer._replace(mesh=Mesh(1, 4, tp=2, ep=4))
     assert compute_layer(fewer, A100).products > compute_layer(more, A100).products
+
+
+def test_compiled_adapters_are_summed_by_what_follows() -> None:
+    lora = setup(model=build_model(Architecture("lora", 4, 4096, 32, 8, 128, 14336, 32000)))
+    lora = lora._replace(adapters=Adapters(8, (), dropout=False, width=2), seq=8192)
+    alone = lora._replace(adapters=Adapters(8, ("none",)))
+
+    def added(**keys: object) -> float:
+        return (
+            compute_layer(lora._replace(**keys), A100).products
+            - compute_layer(alone._replace(**keys), A100).products
+        )
+
+    one, kernel, compiled = added(), added(framework="automodel"), added(compiled=True)
+    assert one > kernel > compiled > 0
+    # of 5 passes over each product's result, scaling and summing, one is left
+    outer = 4096 + 2 * 1024 + 4096 + 2 * 14336 + 4096
+    tokens = lora.batch.micro * 8192
+    assert one - compiled == pytest.approx(4 * 2 * tokens * outer / get_memory_rate(A100))
