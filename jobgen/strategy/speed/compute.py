@@ -37,6 +37,12 @@ _FUSED_LOSS_BYTES = 8
 """Compiled, or in chunks: read three times, written once, in 16 bits."""
 
 
+_OWN_CHECKPOINT = ("megatron", "megatron-deepspeed", "deepspeed")
+_NEVER_STOPS = ("torchtitan",)
+"""Frameworks that do not let torch's checkpoint stop early: ``early_stop=False``."""
+_COMPILES_WITHIN = ("torchtune",)
+"""Frameworks that compile a layer and put the checkpoint around it (recipes/
+full_finetune_single_device.py), so that it is called as a whole: others compile both together."""
 _COMPLEX = ("torchtitan",)
 """Frameworks that rotate by complex numbers (torchtitan/models/common/rope.py), for which
 torch.compile makes no code of its own (torch/_inductor/lowering.py)."""
@@ -44,6 +50,17 @@ torch.compile makes no code of its own (torch/_inductor/lowering.py)."""
 _CHECKPOINTS_BLOCKS = ("automodel",)
 """Frameworks that checkpoint a layer's attention and its feed-forward block apart
 (nemo_automodel/components/distributed/parallelizer.py)."""
+
+
+_ROWS = ("o_proj", "down_proj")
+"""Matrices whose rows tp divides."""
+
+
+class Neighbors(NamedTuple):
+    """Seconds of products of one layer, in its forward pass."""
+
+    attention: float
+    mlp: float
 
 
 class LayerTimes(NamedTuple):
@@ -86,15 +103,15 @@ def get_head_dims(sizes: Architecture) -> tuple[int, int]:
 
 def compute_layer(setup: Setup, machine: ClusterHardware) -> LayerTimes:
     """A layer's times, on the average of all."""
-    return _layers(_what_counts(setup), machine)
+    return _layers(keep_what_counts(setup), machine)
 
 
 def compute_head(setup: Setup, machine: ClusterHardware) -> LayerTimes:
     """Times of the output layer and the loss, on the rank that has them."""
-    return _head(_what_counts(setup), machine)
+    return _head(keep_what_counts(setup), machine)
 
 
-def _what_counts(setup: Setup) -> Setup:
+def keep_what_counts(setup: Setup) -> Setup:
     """The setup with everything at one value that no micro-batch's computing depends on, so that
     a search among strategies computes each only once."""
     mesh, batch = setup.mesh, setup.batch
@@ -134,17 +151,43 @@ def _layer(setup: Setup, machine: ClusterHardware, tensors: tuple[Tensor, ...]) 
     )
 
 
+def stops_early(setup: Setup) -> bool:
+    """Whether full recomputation ends before the last product: torch's checkpoint stops as soon as
+    it has what the backward pass needs (torch/utils/checkpoint.py, ``early_stop``), and a compiled
+    backward pass has nothing else (torch/_functorch/partitioners.py, ``eliminate_dead_code``)."""
+    if setup.framework in _OWN_CHECKPOINT:
+        return False
+    if setup.compiled:
+        return setup.framework not in _COMPILES_WITHIN
+    return not setup.reentrant and setup.framework not in _NEVER_STOPS
+
+
 def compute_tail(setup: Setup, machine: ClusterHardware, tensors: tuple[Tensor, ...]) -> float:
     """Seconds of the products whose results no gradient needs, of all experts: the last one of what
     is checkpointed. An adapter beside it keeps torch's checkpoint from stopping before it; compiled
     code leaves it out even so."""
-    ends = ("o_proj", "down_proj") if setup.framework in _CHECKPOINTS_BLOCKS else ("down_proj",)
+    ends = _ROWS if setup.framework in _CHECKPOINTS_BLOCKS else _ROWS[-1:]
     last = tuple(one for one in tensors if one.name in ends)
     if setup.compiled:
         setup = setup._replace(adapters=None)
     elif any(products.has_adapter(setup, one) for one in last):
         return 0.0
     return products.compute_products(setup, machine, last).forward
+
+
+@lru_cache(maxsize=1024)
+def compute_neighbors(setup: Setup, machine: ClusterHardware) -> tuple[Neighbors, Neighbors]:
+    """Seconds of the products beside which tp gathers their input, and of those beside which it
+    reduces their result: of attention, and of the feed-forward layer."""
+    found = []
+    for ends in (False, True):
+        parts = {"attention": 0.0, "mlp": 0.0}
+        for one in setup.model.layers[-1].tensors:
+            if (one.name in _ROWS) == ends and len(one.shape) > 1:
+                part = "attention" if one.kind == "attention" else "mlp"
+                parts[part] += products.compute_products(setup, machine, (one,)).forward
+        found.append(Neighbors(**parts))
+    return found[0], found[1]
 
 
 def count_added(setup: Setup, tensors: tuple[Tensor, ...]) -> int:

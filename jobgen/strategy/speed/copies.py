@@ -16,6 +16,10 @@ _COPIES_GATHERED = ("fsdp2", "zero")
 (deepspeed/runtime/zero/partition_parameters.py). FSDP1's parameters are views of it."""
 
 
+_DTENSOR = ("torchtitan", "automodel")
+"""Frameworks whose tensor parallel is torch's DTensor."""
+
+
 class Copied(NamedTuple):
     """Bytes read and written in one micro-batch on one rank."""
 
@@ -24,6 +28,37 @@ class Copied(NamedTuple):
 
 
 def count_copied(setup: Setup) -> Copied:
+    """What is copied around the collectives of sharding and of tensor parallel."""
+    sharded, divided = _count_sharded(setup), _count_divided(setup)
+    return Copied(sharded.forward + divided.forward, sharded.backward + divided.backward)
+
+
+def _count_divided(setup: Setup) -> Copied:
+    """What DTensor copies around the all-gathers and reduce-scatters of sequence parallel.
+
+    Collectives join ranks along the first dimension, which is the batch: more than one sample is
+    read and written once more to lay the sequence in order, or out of it
+    (torch/distributed/_functional_collectives.py, ``gather_dim`` and ``scatter_dim``). Beside
+    products, pieces come where they belong, and only those that ranks reduced are read again, to
+    be summed (torch/distributed/_symmetric_memory, ``_fused_matmul_reduce_scatter``).
+    """
+    mesh, sizes = setup.mesh, setup.model.sizes
+    if mesh.tp == 1 or not setup.sequence_parallel or setup.framework not in _DTENSOR:
+        return Copied(0.0, 0.0)
+    if setup.overlap_tp:
+        gathered, reduced = 0, 1
+    elif setup.batch.micro > 1:
+        gathered, reduced = 2, 2
+    else:
+        return Copied(0.0, 0.0)
+    layers = -(-sizes.layers // mesh.pp)
+    each = 2.0 * layers * setup.tokens * sizes.hidden * setup.recipe.compute
+    ahead = each * (gathered + reduced)
+    again = {"none": 0.0, "selective": each * gathered, "full": ahead}[setup.recompute]
+    return Copied(ahead, ahead + again)
+
+
+def _count_sharded(setup: Setup) -> Copied:
     """What is copied after parameters are gathered and before gradients are reduced.
 
     FSDP2 lays gradients in order and casts them at once (chunk_cat, the file above); FSDP1 lays

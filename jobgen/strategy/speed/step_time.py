@@ -13,12 +13,6 @@ from jobgen.strategy.speed.step_formulas import format_formulas
 from jobgen.strategy.speed.traffic import Traffic
 
 _FP32 = 4
-_OWN_CHECKPOINT = ("megatron", "megatron-deepspeed", "deepspeed")
-_NEVER_STOPS = ("torchtitan",)
-"""Frameworks that do not let torch's checkpoint stop early: ``early_stop=False``."""
-_COMPILES_WITHIN = ("torchtune",)
-"""Frameworks that compile a layer and put the checkpoint around it (recipes/
-full_finetune_single_device.py), so that it is called as a whole: others compile both together."""
 
 
 class Passes(NamedTuple):
@@ -145,21 +139,10 @@ def _again(setup: Setup, one: LayerTimes) -> float:
     if setup.recompute == "none":
         return 0.0
     if setup.recompute == "full":
-        return one.forward - one.tail * _leaves_out_tail(setup)
+        return one.forward - one.tail * compute.stops_early(setup)
     if setup.framework == "torchtitan":
         return one.forward - one.attention - one.products / 2
     return one.attention
-
-
-def _leaves_out_tail(setup: Setup) -> bool:
-    """Whether full recomputation ends before the last product: torch's checkpoint stops as soon as
-    it has what the backward pass needs (torch/utils/checkpoint.py, ``early_stop``), and a compiled
-    backward pass has nothing else (torch/_functorch/partitioners.py, ``eliminate_dead_code``)."""
-    if setup.framework in _OWN_CHECKPOINT:
-        return False
-    if setup.compiled:
-        return setup.framework not in _COMPILES_WITHIN
-    return not setup.reentrant and setup.framework not in _NEVER_STOPS
 
 
 def _exposed(setup: Setup, machine: ClusterHardware, passes: Passes) -> tuple[list[Volume], float]:
@@ -183,9 +166,21 @@ def _exposed(setup: Setup, machine: ClusterHardware, passes: Passes) -> tuple[li
             room[one.when] = max(0.0, room[one.when] - length)
             open_ = min(length, over + _alone(one, machine, micro))
             beside += length - open_
+        elif one.when == "product":
+            open_ = length * _stick_out(one, setup, machine)
+            beside += length - open_
         slower = Load(open_, 0.0) if took.node >= took.network else Load(0.0, open_)
         found.extend(traffic.split_volumes(one, sent, took, slower))
     return found, beside
+
+
+def _stick_out(one: Traffic, setup: Setup, machine: ClusterHardware) -> float:
+    """Part of what tp sends that takes longer than the product beside it."""
+    _, took = collectives.time_collective(one.what, one.ranks, one.payload, machine)
+    each = collectives.compute_seconds(took)
+    gathers, reduces = compute.compute_neighbors(compute.keep_what_counts(setup), machine)
+    beside = gathers if one.what == "all-gather" else reduces
+    return sum(max(0.0, each - product) for product in beside) / (2 * each)
 
 
 def _alone(one: Traffic, machine: ClusterHardware, micro: int) -> float:

@@ -16,7 +16,7 @@ from jobgen.strategy.speed.collectives import Collective, Load, RankGroup
 from jobgen.strategy.speed.measured_compute import count_sent
 from jobgen.strategy.speed.products import count_trained
 
-When = Literal["forward", "backward", "last", "update", "layer", "ring", "boundary"]
+When = Literal["forward", "backward", "last", "update", "layer", "product", "ring", "boundary"]
 _BUCKET = 25 << 20
 """Bytes that DDP reduces at once (torch's distributed.hpp, kDefaultBucketBytesCap)."""
 _TWO_WAYS = 2
@@ -35,8 +35,8 @@ class Traffic(NamedTuple):
     """How many there are in a step."""
     when: When
     """What is computed at that time: the forward or the backward pass of every micro-batch, the
-    backward pass of the last one, nothing (after the update, within a layer, between stages), or
-    attention."""
+    backward pass of the last one, nothing (after the update, within a layer, between stages), the
+    product that takes or makes what is sent, or attention."""
     first: float = 0.0
     """Bytes of the one that nothing lies beside: the first, or the last."""
 
@@ -238,17 +238,16 @@ def _tensor(setup: Setup) -> Iterator[Traffic]:
     payload = float(setup.tokens * setup.model.sizes.hidden * setup.recipe.compute)
     each = 2.0 * _layers(setup) * setup.batch.accumulation
     again = 1 + (setup.recompute == "full")
-    ahead: When = "forward" if setup.overlap_tp else "layer"
-    back: When = "backward" if setup.overlap_tp else "layer"
-    reduced: When = "backward" if setup.framework == "megatron" else back
+    beside: When = "product" if setup.overlap_tp else "layer"
+    reduced: When = "backward" if setup.framework == "megatron" else beside
     if not setup.sequence_parallel:
-        yield Traffic("all-reduce", "activations", ranks, payload, each * again, ahead)
+        yield Traffic("all-reduce", "activations", ranks, payload, each * again, beside)
         yield Traffic("all-reduce", "activations", ranks, payload, each, reduced)
         return
-    yield Traffic("all-gather", "activations", ranks, payload, each * again, ahead)
-    yield Traffic("reduce-scatter", "activations", ranks, payload, each * again, ahead)
+    yield Traffic("all-gather", "activations", ranks, payload, each * again, beside)
+    yield Traffic("reduce-scatter", "activations", ranks, payload, each * again, beside)
     some = setup.recompute == "selective" and setup.framework == "torchtitan"
-    yield Traffic("all-gather", "activations", ranks, payload, each * (1 + some), back)
+    yield Traffic("all-gather", "activations", ranks, payload, each * (1 + some), beside)
     yield Traffic("reduce-scatter", "activations", ranks, payload, each, reduced)
 
 
