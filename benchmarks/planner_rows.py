@@ -188,7 +188,8 @@ def _recipe(said: Mapping[str, str], framework: str) -> Recipe:
         # core/optimizer/optimizer_config.py, ``store_param_remainders``)
         found = found._replace(master=2, moments=4)
     if re.search(r"fp8|float8", words, re.IGNORECASE):
-        found = found._replace(name=f"{found.name}, fp8")
+        rows = "rowwise" in words + said["notes"] and "gw_hp" not in said["notes"]
+        found = found._replace(name=f"{found.name}, fp8" + (" rowwise" if rows else ""))
     return found._replace(reduce=2) if "PURE" in words else found
 
 

@@ -258,8 +258,11 @@ def compute_attention(setup: Setup, machine: ClusterHardware) -> products.Both:
     heads = sizes.heads / setup.mesh.tp
     work = 2.0 * setup.tokens * setup.seq * heads * (qk + v)
     if setup.flash:
-        ahead = work / 2 / rates.get_attention_rate(machine, setup.framework)
-        return products.Both(ahead, 2.5 * ahead)
+        ahead, back = (
+            work / 2 / rates.get_attention_rate(machine, setup.framework, backward=backward)
+            for backward in (False, True)
+        )
+        return products.Both(ahead, 2.5 * back)
     # tensor cores need rows of whole 16 bytes (NVIDIA, Matrix Multiplication Background)
     aligned = all(width * setup.recipe.compute % 16 == 0 for width in (qk, v))
     rate = rates.get_matmul_rate(machine) if aligned else rates.get_vector_rate(machine)

@@ -25,6 +25,24 @@ _SCALED_ADAPTERS = ("automodel",)
 (nemo_automodel/components/_peft/lora_kernel.py)."""
 
 
+class Casts(NamedTuple):
+    """Bytes that making operands 8 bits wide reads and writes of each element, in either pass."""
+
+    ahead: float = 0.0
+    back: float = 0.0
+    weights_ahead: float = 0.0
+    weights_back: float = 0.0
+    scaled: float = 0.0
+    """And of each element of the backward pass's results, to scale them afterwards."""
+
+
+_ROWWISE = Casts(ahead=3, back=3 + 5 + 5, weights_ahead=3, weights_back=5, scaled=4)
+"""With a scale for each row: of 3, an operand is read, its rows' largest values are looked for and
+it is written; along columns, the largest are looked for first, and it is read again. Gradients
+need both layouts of the output's, and columns of inputs and weights (torchao/float8/config.py,
+``ROWWISE``). Their products are scaled by a kernel of its own (pytorch/ao, issue 2184)."""
+
+
 class Product(NamedTuple):
     """A product of tokens with weights ``outer`` by ``inner``, on one rank of ``tp``."""
 
@@ -41,10 +59,8 @@ class Product(NamedTuple):
     grads: float = 2.0
     narrow: bool = False
     """Multiplied in 8-bit types."""
-    cast: float = 0.0
-    """Bytes that making an operand 8 bits wide reads and writes of each element."""
-    weights_cast: float = 0.0
-    """The same of the weights, which may be cast once for many micro-batches."""
+    cast: Casts = Casts()
+    """What making operands 8 bits wide reads and writes."""
     frozen: bool = False
     """No gradient of the weights."""
 
@@ -62,6 +78,11 @@ def is_narrow(setup: Setup) -> bool:
     return "fp8" in name or "float8" in name
 
 
+def is_rowwise(setup: Setup) -> bool:
+    """Whether each row of an operand has a scale: the recipe's name says so."""
+    return is_narrow(setup) and "rowwise" in setup.recipe.name
+
+
 def build_product(setup: Setup, inner: int, outer: int, *, narrow: bool, frozen: bool) -> Product:
     """The product of all of a micro-batch's tokens with weights of this shape."""
     compute, grads = setup.recipe.compute, setup.recipe.grads
@@ -69,12 +90,18 @@ def build_product(setup: Setup, inner: int, outer: int, *, narrow: bool, frozen:
     base = base._replace(compute=compute, grads=grads, frozen=frozen)
     if not narrow:
         return base
-    # Megatron scales by what it saw before: read once, written in two layouts, and weights once a
-    # step. Others look for the largest value first, compiled together with what comes before.
+    return base._replace(narrow=True, cast=_choose_casts(setup))
+
+
+def _choose_casts(setup: Setup) -> Casts:
+    """Megatron scales by what it saw before: read once, written in two layouts, and weights once a
+    step. Others look for the largest value first, compiled together with what comes before."""
+    if is_rowwise(setup):
+        return _ROWWISE
     late = setup.framework == "megatron"
     each = 4.0 if late or setup.compiled else 6.0
-    seldom = setup.batch.accumulation if late else 1
-    return base._replace(narrow=True, cast=each, weights_cast=each / seldom)
+    weights = each / setup.batch.accumulation if late else each
+    return Casts(each, each, weights, weights)
 
 
 def compute_products(setup: Setup, machine: ClusterHardware, tensors: tuple[Tensor, ...]) -> Both:
@@ -117,11 +144,15 @@ def compute_product(one: Product, machine: ClusterHardware) -> Both:
     widths = kept + (one.inner + one.outer - kept) / one.tp  # of this rank's input and output
     weights = one.copies * one.inner * one.outer / one.tp
     half = one.compute * one.tokens * widths / 2 / speed
-    casts = (one.cast * one.tokens * widths / 2 + one.weights_cast * weights) / speed
+    cast, half_width = one.cast, one.tokens * widths / 2
+    ahead_cast = (cast.ahead * half_width + cast.weights_ahead * weights) / speed
+    back_cast = (
+        (cast.back + cast.scaled) * half_width + (cast.weights_back + cast.scaled) * weights
+    ) / speed
     read = half + one.compute * weights / speed
     inner, outer = _divide_widths(one)
-    ahead = max(_multiply(one, machine, one.tokens, outer), read) + half + casts
-    back = max(_multiply(one, machine, one.tokens, inner), read) + half + casts
+    ahead = max(_multiply(one, machine, one.tokens, outer), read) + half + ahead_cast
+    back = max(_multiply(one, machine, one.tokens, inner), read) + half + back_cast
     if not one.frozen:
         back += max(_multiply(one, machine, outer, inner), 2 * half)
         back += one.grads * weights / speed

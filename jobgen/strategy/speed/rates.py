@@ -67,6 +67,9 @@ a GB200's 2500 TFLOP/s and 329 of a MI300X's 1307 (Azure/AI-benchmarking-guide);
 whose ordinary cores are not so far behind its tensor cores, 191 of an RTX 5090's 209.5
 (gau-nernst's blog, Writing Speed-of-Light Flash Attention for 5090), and 84 of an H20's 148 forward
 (Dao-AILab/flash-attention, issue 1310)."""
+FLASH_BACK = {"CDNA3": 0.155}
+"""The same of its backward pass, where it is known to be slower: 202 of a MI300X's 1307 TFLOP/s,
+the middle of four sizes with 16,384 tokens (ROCm/flash-attention, issue 142)."""
 FLASH_OTHERS = 0.6
 """And 50 to 73 % of an A100 (abstract of FlashAttention-2, arXiv 2307.08691)."""
 FIRST_FLASH = 0.325 / 0.6
@@ -138,9 +141,14 @@ def get_matmul_rate(
     return peak * min(best * filled, _look_up(SUSTAINED, machine, best))
 
 
-def get_attention_rate(machine: ClusterHardware, framework: str) -> float:
-    """FLOP/s of attention that keeps no matrix of scores: at most those of a matrix product."""
+def get_attention_rate(
+    machine: ClusterHardware, framework: str, *, backward: bool = False
+) -> float:
+    """FLOP/s of attention that keeps no matrix of scores, forward or backward: at most those of a
+    matrix product."""
     part = _look_up(FLASH, machine, FLASH_OTHERS)
+    if backward:
+        part = _look_up(FLASH_BACK, machine, part)
     if framework in OLD:
         part *= FIRST_FLASH
     elif framework == "megatron":
