@@ -221,6 +221,7 @@ def count_kernels(setup: Setup, tensors: tuple[Tensor, ...]) -> int:
     if sizes.positions:
         turned = 0
     unpacked = _UNPACK_OPS * linear if is_unpacked(setup) else 0
+    unpacked += 2 * linear if products.is_prepared(setup) else 0
     return linear + 3 + 2 + norms + turned + 1 + sizes.gated + _LORA_OPS * adapted + unpacked
 
 
@@ -278,12 +279,15 @@ def count_elementwise(setup: Setup, tensors: tuple[Tensor, ...]) -> float:
     A norm reads and writes once; an RMSNorm in single kernels ten times, mostly in fp32. A sum
     reads two and writes one, or is fused with the norm after it. An activation reads its input
     and writes its output, in between once more where a gate is not fused. Rotation goes to fp32
-    and back. Keys and values that are repeated for all heads are written out.
+    and back. Keys and values that are repeated for all heads are written out. What peft prepared
+    is fp32 between products, so that nothing is cast within a norm.
     """
-    sizes, tp, e = setup.model.sizes, setup.mesh.tp, setup.recipe.compute
+    sizes, tp = setup.model.sizes, setup.mesh.tp
+    e = rates.FP32 if products.is_prepared(setup) else setup.recipe.compute
     fused = setup.compiled or setup.framework == "megatron"
     whole = fused or setup.fused_norms
-    norm = 2 * e if whole or sizes.layer_norm else 6 * e + 24
+    single = 28 if e == rates.FP32 else 6 * e + 24
+    norm = 2 * e if whole or sizes.layer_norm else single
     sums = 2 * (2 if fused else 3) * e
     width = float(sizes.hidden * (sizes.norms * norm + sums))
     if setup.sequence_parallel:
@@ -293,7 +297,7 @@ def count_elementwise(setup: Setup, tensors: tuple[Tensor, ...]) -> float:
     if not sizes.positions:
         turned = (sizes.heads + sizes.kv_heads) * sizes.head_dim / tp
         joined = whole and setup.framework not in _COMPLEX
-        width += turned * (2 * e if joined else 20)
+        width += turned * (2 * e if joined else 10 * e)
     if setup.repeat_kv and sizes.kv_heads < sizes.heads:
         width += 2 * e * (sizes.heads + sizes.kv_heads) * sizes.head_dim / tp
     return width * setup.tokens

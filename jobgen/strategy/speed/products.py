@@ -78,6 +78,11 @@ def is_narrow(setup: Setup) -> bool:
     return "fp8" in name or "float8" in name
 
 
+def is_prepared(setup: Setup) -> bool:
+    """Whether peft has made fp32 what is not quantized, and with it what lies between products."""
+    return setup.adapters is not None and setup.adapters.prepared
+
+
 def is_rowwise(setup: Setup) -> bool:
     """Whether each row of an operand has a scale: the recipe's name says so."""
     return is_narrow(setup) and "rowwise" in setup.recipe.name
@@ -192,7 +197,8 @@ def measure_fill(rows: float, columns: float, copies: float, multiprocessors: in
 def compute_adapters(setup: Setup, machine: ClusterHardware, tensor: Tensor, one: Product) -> Both:
     """Seconds of what LoRA adds to one tensor: dropout, two thin products, a scaled sum; and of
     making frozen weights of 4 bits 16 bits wide: forward, and again backward where that is one
-    kernel, whose result is not kept."""
+    kernel, whose result is not kept. Where the stream is fp32, its products' inputs and results are
+    cast (bitsandbytes/nn/modules.py, ``Linear4bit.forward``)."""
     lora = setup.adapters
     if lora is None:
         return Both(0.0, 0.0)
@@ -202,6 +208,10 @@ def compute_adapters(setup: Setup, machine: ClusterHardware, tensor: Tensor, one
         each = lora.bits / 8 + (one.compute if lora.fused else _UNPACKED)
         wide = one.copies * one.inner * one.outer / one.tp * each / speed
         again = wide if lora.fused else 0.0
+        if is_prepared(setup):
+            widths = one.inner + one.outer
+            cast = one.tokens * widths * (rates.FP32 + one.compute) / speed
+            wide, again = wide + cast, again + cast
     if not has_adapter(setup, tensor):
         return Both(wide, again)
     ahead = 0.0

@@ -8,12 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jobgen.data import gpus
 from jobgen.strategy.estimate import ClusterHardware, StepTime
 from jobgen.strategy.setup import Adapters, Recipe, Setup
 from jobgen.strategy.shapes.architecture import Architecture
 from jobgen.strategy.shapes.count import build_model
 from jobgen.strategy.spec import Mesh, Offloaded
-from jobgen.strategy.speed.compute import compute_neighbors
+from jobgen.strategy.speed.compute import compute_attention, compute_neighbors
+from jobgen.strategy.speed.machine_model import build_machine
+from jobgen.strategy.speed.rates import SLOWEST, get_memory_rate
 from jobgen.strategy.speed.step_time import compute_step
 from tests.strategy.speed.setups import A100, AUTOCAST, H100, LLAMA, MIXED, setup
 
@@ -262,3 +265,32 @@ def test_what_tp_sends_lies_beside_the_product_next_to_it_only() -> None:
     gathers, reduces = compute_neighbors(asked, H100)
     assert gathers.mlp == pytest.approx(2 * reduces.mlp, rel=0.2)
     assert gathers.mlp > 3 * gathers.attention > 3 * reduces.attention
+
+
+def test_what_peft_prepared_is_cast_around_every_quantized_product() -> None:
+    def time(*, prepared: bool, bits: int = 4) -> float:
+        adapters = Adapters(8, ("q_proj",), bits, prepared=prepared)
+        return compute_step(llama(strategy="ddp", adapters=adapters), A100).compute
+
+    cast = time(prepared=True) - time(prepared=False)
+    # forward and backward, 6 bytes of each input and result; and a wider stream
+    widths = 2 * 4096 + 2 * (4096 + 1024) + 2 * 4096 + 3 * (4096 + 14336)
+    tokens = llama().tokens
+    assert cast > SLOWEST * 2 * 6 * tokens * widths * 32 / get_memory_rate(A100)
+    assert cast < 0.3 * time(prepared=False)
+
+
+def test_a_scale_for_each_row_takes_longer_than_one_for_all() -> None:
+    def time(name: str) -> float:
+        recipe = AUTOCAST._replace(name=name)
+        return compute_step(llama(recipe=recipe, compiled=True), H100).compute
+
+    one = time("autocast, fp8")
+    assert 1.03 * one < time("autocast, fp8 rowwise") < 1.2 * one
+    assert time("autocast rowwise") == time("autocast") > one
+
+
+def test_attention_of_an_mi300x_is_slower_backward() -> None:
+    machine = build_machine(gpus()["MI300X-192GB"], 8, 50e9, "infiniband")
+    ahead, back = compute_attention(llama(), machine)
+    assert back / ahead == pytest.approx(2.5 * 0.25 / 0.155)
