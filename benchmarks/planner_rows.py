@@ -218,7 +218,7 @@ def _loss(said: Mapping[str, str], framework: str) -> str:
         "chunked": framework == "litgpt" or "chunked" in notes,
         # nanotron's has an fp32 copy, and a shifted one that becomes its gradient: as many bytes
         "narrow": "gptq" in said["trainable"] or bool(pure) or framework == "nanotron",
-        "in-place": framework in {"megatron", "megatron-deepspeed"},
+        "in-place": framework in {"megatron", "megatron-deepspeed"} or "entropy in place" in notes,
         "compiled": compiled,
         "held": "keeps the logits" in notes,
     }

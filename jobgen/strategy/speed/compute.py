@@ -6,6 +6,7 @@ from functools import lru_cache
 
 from jobgen.named_tuple import NamedTuple
 from jobgen.strategy.estimate import ClusterHardware
+from jobgen.strategy.memory.layer import get_residual_bytes
 from jobgen.strategy.setup import Setup
 from jobgen.strategy.shapes.architecture import Architecture, Tensor
 from jobgen.strategy.spec import TRAITS, Batch, Mesh, Offloaded
@@ -116,7 +117,7 @@ def keep_what_counts(setup: Setup) -> Setup:
     a search among strategies computes each only once."""
     mesh, batch = setup.mesh, setup.batch
     return setup._replace(
-        strategy="",
+        strategy="fsdp" if setup.strategy.startswith("fsdp") else "",
         mesh=Mesh(1, 1, mesh.tp, 1, mesh.cp, mesh.ep, mesh.etp),
         batch=Batch(batch.micro, batch.accumulation if products.is_narrow(setup) else 1, 1),
         recompute="none",
@@ -286,10 +287,7 @@ def count_elementwise(setup: Setup, tensors: tuple[Tensor, ...]) -> float:
     e = rates.FP32 if products.is_prepared(setup) else setup.recipe.compute
     fused = setup.compiled or setup.framework == "megatron"
     whole = fused or setup.fused_norms
-    single = 28 if e == rates.FP32 else 6 * e + 24
-    norm = 2 * e if whole or sizes.layer_norm else single
-    sums = 2 * (2 if fused else 3) * e
-    width = float(sizes.hidden * (sizes.norms * norm + sums))
+    width = float(sizes.hidden * _count_stream(setup, e))
     if setup.sequence_parallel:
         width /= tp
     gate = 3 if fused else 5
@@ -301,6 +299,25 @@ def count_elementwise(setup: Setup, tensors: tuple[Tensor, ...]) -> float:
     if setup.repeat_kv and sizes.kv_heads < sizes.heads:
         width += 2 * e * (sizes.heads + sizes.kv_heads) * sizes.head_dim / tp
     return width * setup.tokens
+
+
+def _count_stream(setup: Setup, e: int) -> int:
+    """Bytes of each of the stream's elements that the norms of a layer and its two sums read and
+    write, with products' results of ``e`` bytes each. An fp32 stream is cast for every product,
+    unless the norm that a compiler joined with that writes 16 bits."""
+    sizes, stream = setup.model.sizes, get_residual_bytes(setup)
+    fused = setup.compiled or setup.framework == "megatron"
+    sums = 2 * (2 * stream if fused else 2 * stream + e)
+    cast = setup.recipe.compute if setup.compiled else stream
+    if fused or setup.fused_norms or sizes.layer_norm:
+        norm = stream + cast
+    else:
+        norm = 28 if stream == rates.FP32 else 6 * e + 24
+    casts = 0
+    if stream > e and not setup.compiled:
+        read = (1 if sizes.fused_qkv else 3) + (1 if sizes.fused_gate_up or not sizes.gated else 2)
+        casts = read * (stream + e)
+    return sizes.norms * norm + sums + casts
 
 
 def _ffn(setup: Setup, tensors: tuple[Tensor, ...]) -> int:

@@ -9,11 +9,11 @@ from jobgen.strategy.setup import Adapters
 from jobgen.strategy.shapes.architecture import Architecture, Experts
 from jobgen.strategy.shapes.count import build_model
 from jobgen.strategy.spec import Mesh
-from jobgen.strategy.speed.compute import compute_layer
+from jobgen.strategy.speed.compute import compute_layer, count_elementwise
 from jobgen.strategy.speed.machine_model import build_machine
 from jobgen.strategy.speed.products import measure_fill
 from jobgen.strategy.speed.rates import get_matmul_rate, get_memory_rate
-from tests.strategy.speed.setups import A100, setup
+from tests.strategy.speed.setups import A100, AUTOCAST, MIXED, setup
 
 A100_MULTIPROCESSORS = 108
 
@@ -97,3 +97,23 @@ def test_compiled_adapters_are_summed_by_what_follows() -> None:
     outer = 4096 + 2 * 1024 + 4096 + 2 * 14336 + 4096
     tokens = lora.batch.micro * 8192
     assert one - compiled == pytest.approx(4 * 2 * tokens * outer / get_memory_rate(A100))
+
+
+@pytest.mark.parametrize(
+    ("strategy", "compiled", "more"),
+    [
+        # an RMSNorm has 28 bytes instead of 36; a sum 10 instead of 6; five products cast
+        ("ddp", False, 2 * (28 - 36) + 2 * (10 - 6) + 5 * 6),
+        # compiled, a norm reads 4 and writes 2 instead of 2 and 2, and casts nothing apart
+        ("ddp", True, 2 * 2 + 2 * (8 - 4)),
+        # FSDP casts parameters, and the embedding's with them
+        ("fsdp", False, 0),
+    ],
+)
+def test_autocast_leaves_the_stream_in_fp32(strategy: str, *, compiled: bool, more: int) -> None:
+    model = build_model(Architecture("llama", 4, 4096, 32, 8, 128, 14336, 32000))
+    narrow = setup(strategy, model=model, recipe=MIXED, compiled=compiled)
+    wide = narrow._replace(recipe=AUTOCAST)
+    tensors = model.layers[0].tensors
+    added = count_elementwise(wide, tensors) - count_elementwise(narrow, tensors)
+    assert added == narrow.tokens * 4096 * more
