@@ -148,12 +148,13 @@ def _again(setup: Setup, one: LayerTimes) -> float:
 def _exposed(setup: Setup, machine: ClusterHardware, passes: Passes) -> tuple[list[Volume], float]:
     """Every volume, with the part of its seconds that nothing is computed beside; and the seconds
     of all in which something is."""
-    micro = setup.batch.accumulation
+    mesh, micro = setup.mesh, setup.batch.accumulation
     room = {
         "forward": passes.forward * micro,
         "backward": passes.backward * micro,
         "last": passes.backward,
-        "ring": passes.attention * micro,
+        "ring": passes.attention * micro * (mesh.cp - 1) / mesh.cp,
+        "start": passes.attention * micro / mesh.cp,
     }
     found: list[Volume] = []
     beside = 0.0

@@ -74,3 +74,15 @@ def test_dtensor_lays_sequences_in_order_around_what_tp_sends() -> None:
     assert count_copied(one._replace(framework="megatron")) == (0, 0)
     # pieces come where they belong; those of two reductions are read to be summed
     assert count_copied(one._replace(overlap_tp=True)) == (passed, passed)
+
+
+def test_torchs_context_parallel_merges_in_fp32() -> None:
+    one = setup("ddp", model=LLAMA, mesh=Mesh(1, 1, cp=2), framework="torchtitan", seq=8192)
+    queries = one.tokens * 4096 * 32
+    assert count_copied(one) == (
+        (0.75 * 42 + 4) * queries,
+        2 * (11.5 * queries + 2 * 19.5 * queries / 4),
+    )
+    again = count_copied(one._replace(recompute="full"))
+    assert again.backward == sum(count_copied(one))
+    assert count_copied(one._replace(framework="megatron")) == (0, 0)

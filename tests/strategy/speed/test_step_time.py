@@ -294,3 +294,14 @@ def test_attention_of_an_mi300x_is_slower_backward() -> None:
     machine = build_machine(gpus()["MI300X-192GB"], 8, 50e9, "infiniband")
     ahead, back = compute_attention(llama(), machine)
     assert back / ahead == pytest.approx(2.5 * 0.25 / 0.155)
+
+
+def test_what_torch_gathers_for_cp_lies_beside_its_first_step_only() -> None:
+    asked = llama(
+        strategy="3d", mesh=Mesh(1, 1, tp=8, cp=8), seq=65536, micro=1, framework="torchtitan"
+    )
+    gathered = (v for v in compute_step(asked, H100).volumes if v.what.startswith("all-gather"))
+    slow = next(v for v in gathered if "keys" in v.what)
+    assert 0.3 * slow.seconds < slow.exposed < slow.seconds
+    ring = compute_step(asked._replace(framework="megatron"), H100)
+    assert all(v.exposed == 0 for v in ring.volumes if "keys" in v.what)
