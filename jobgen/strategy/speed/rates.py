@@ -36,7 +36,9 @@ its datasheet's; power limits others. The RTX 6000 Ada has the L40S's chip. MI30
 table of maximum achievable matmul FLOPS in stas00/ml-engineering, compute/accelerator/README.md."""
 MATMUL_8 = {"Hopper": 0.709, "Blackwell": 0.763, "CDNA3": 0.443}
 """The same for 8-bit types: the second table there (H100 SXM 1402.6 of 1979, B200 3432 of 4500);
-MI300X 1159 of 2615 (Azure/AI-benchmarking-guide, ND_MI300X_v5_results.md)."""
+MI300X 1159 of 2615 (Azure/AI-benchmarking-guide, ND_MI300X_v5_results.md). A GPU with a part of
+its own in 16 bits has that in 8 bits, too: what limits it, power or not, differs from others of its
+architecture more than by type (SUSTAINED)."""
 OTHERS = 0.8
 """Where nobody has published it: the middle of those."""
 SUSTAINED = {
@@ -137,7 +139,9 @@ def get_matmul_rate(
     multiprocessors' time."""
     peak, best = machine.peak, _look_up(MATMUL, machine, OTHERS)
     if narrow and machine.fast8:
-        peak, best = machine.fast8, _look_up(MATMUL_8, machine, OTHERS)
+        alike = _look_up(MATMUL_8, machine, OTHERS)
+        named = {key: part for key, part in MATMUL.items() if machine.gpu.startswith(key)}
+        peak, best = machine.fast8, next(iter(named.values()), alike)
     return peak * min(best * filled, _look_up(SUSTAINED, machine, best))
 
 

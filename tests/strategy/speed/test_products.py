@@ -60,6 +60,14 @@ def test_the_rate_is_that_of_the_gpu_not_only_of_its_architecture(gpu: str, tflo
     assert round(get_matmul_rate(machine) / 1e12) == tflops
 
 
+@pytest.mark.parametrize(
+    ("gpu", "part"), [("H20-SXM5-96GB", 0.958), ("H200-SXM5-141GB", 0.652), ("MI300X-192GB", 0.443)]
+)
+def test_a_gpu_of_its_own_rate_has_it_in_8_bits_too(gpu: str, part: float) -> None:
+    machine = build_machine(gpus()[gpu], 8, 25e9, "infiniband")
+    assert get_matmul_rate(machine, narrow=True) == pytest.approx(part * machine.fast8)
+
+
 def test_a_gpu_that_power_limits_loses_nothing_to_a_last_wave_that_is_nearly_full() -> None:
     machine = build_machine(gpus()["H100-SXM5-80GB"], 8, 25e9, "infiniband")
     assert get_matmul_rate(machine, filled=0.9) == get_matmul_rate(machine)
