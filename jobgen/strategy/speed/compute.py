@@ -116,8 +116,9 @@ def keep_what_counts(setup: Setup) -> Setup:
     """The setup with everything at one value that no micro-batch's computing depends on, so that
     a search among strategies computes each only once."""
     mesh, batch = setup.mesh, setup.batch
+    family = "fsdp" if setup.strategy.startswith("fsdp") else ""  # it has no autocast
     return setup._replace(
-        strategy="fsdp" if setup.strategy.startswith("fsdp") else "",
+        strategy=family,
         mesh=Mesh(1, 1, mesh.tp, 1, mesh.cp, mesh.ep, mesh.etp),
         batch=Batch(batch.micro, batch.accumulation if products.is_narrow(setup) else 1, 1),
         recompute="none",
@@ -315,8 +316,9 @@ def _count_stream(setup: Setup, e: int) -> int:
         norm = 28 if stream == rates.FP32 else 6 * e + 24
     casts = 0
     if stream > e and not setup.compiled:
-        read = (1 if sizes.fused_qkv else 3) + (1 if sizes.fused_gate_up or not sizes.gated else 2)
-        casts = read * (stream + e)
+        ahead = 1 if sizes.fused_qkv else 3
+        inner = 1 if sizes.fused_gate_up or not sizes.gated else 2
+        casts = (ahead + inner) * (stream + e)
     return sizes.norms * norm + sums + casts
 
 
