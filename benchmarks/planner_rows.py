@@ -188,7 +188,8 @@ def _recipe(said: Mapping[str, str], framework: str) -> Recipe:
         # core/optimizer/optimizer_config.py, ``store_param_remainders``)
         found = found._replace(master=2, moments=4)
     if re.search(r"fp8|float8", words, re.IGNORECASE):
-        found = found._replace(name=f"{found.name}, fp8")
+        rows = "rowwise" in words + said["notes"] and "gw_hp" not in said["notes"]
+        found = found._replace(name=f"{found.name}, fp8" + (" rowwise" if rows else ""))
     return found._replace(reduce=2) if "PURE" in words else found
 
 
@@ -217,7 +218,7 @@ def _loss(said: Mapping[str, str], framework: str) -> str:
         "chunked": framework == "litgpt" or "chunked" in notes,
         # nanotron's has an fp32 copy, and a shifted one that becomes its gradient: as many bytes
         "narrow": "gptq" in said["trainable"] or bool(pure) or framework == "nanotron",
-        "in-place": framework in {"megatron", "megatron-deepspeed"},
+        "in-place": framework in {"megatron", "megatron-deepspeed"} or "entropy in place" in notes,
         "compiled": compiled,
         "held": "keeps the logits" in notes,
     }
@@ -255,8 +256,9 @@ def _adapters(said: Mapping[str, str]) -> Adapters | None:
         bits,
         whole,
         prepared=prepared,
-        # NeMo's and Megatron-Bridge's adapters have no dropout unless one is asked for
-        dropout=not (nemo or automodel),
+        # NeMo's and Megatron-Bridge's adapters have no dropout unless one is asked for, and
+        # torchtune's recipes ask for none
+        dropout=not (nemo or automodel or "torchtune" in said["source"]),
         fused="gptq" not in words,
         # FSDP1 flattens a unit's parameters into one tensor, which has one type; AutoModel's
         # adapters are of the type of the weight beside them (components/_peft/lora.py)

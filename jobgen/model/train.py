@@ -13,6 +13,7 @@ from jobgen.model.fields import (
     check_integer,
     check_number,
     check_remote_path,
+    describe_value,
 )
 from jobgen.model.form import Check, Form, check_form, check_list, key, refuse
 from jobgen.model.parallel import ALSO_CALLED, AXIS, CHOICES, DTYPES, Parallel, take_word
@@ -90,6 +91,17 @@ _WRAP_FORM = check_form(Wrap)
 _WRAP = Check(_read_wrap, {"anyOf": [*_CLASSES.schema["anyOf"], dict(_WRAP_FORM.schema)]})
 
 
+def _read_fp8(value: object) -> bool | Literal["rowwise"]:
+    """True or false, or the word for a scale for each row."""
+    if value == "rowwise":
+        return "rowwise"
+    try:
+        return YES(value)
+    except ValueError:
+        message = f"expected true, false or rowwise, got {describe_value(value)}"
+        raise refuse("J123", message, "write true, false or rowwise") from None
+
+
 class Train(Form):
     """How the model is trained. What it says is decided with the cluster, in resolve."""
 
@@ -155,7 +167,14 @@ class Train(Form):
             "and the next five are for the planner and do not change what is rendered."
         ),
     )
-    fp8: bool = key(YES, default=False, doc="The program multiplies in 8 bits.")
+    fp8: bool | Literal["rowwise"] = key(
+        Check(_read_fp8, {"anyOf": [YES.schema, {"enum": ["rowwise"]}]}),
+        default=False,
+        doc=(
+            "The program multiplies in 8 bits: true with a scale for each tensor, or rowwise with "
+            "one for each row, which takes longer."
+        ),
+    )
     optimizer: Literal["adamw", "adamw8bit", "adafactor", "lion", "momentum", "muon", "sgd"] = key(
         check_choice("optimizer", OPTIMIZERS),
         default="adamw",

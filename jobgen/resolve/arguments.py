@@ -100,7 +100,7 @@ def _list_expected(planned: PlannedArguments) -> Mapping[str, str | None]:
         "optimizer": train.optimizer,
         "loss": train.loss,
         "compiled": str(train.compiled).lower(),
-        "fp8": str(train.fp8).lower(),
+        "fp8": str(bool(train.fp8)).lower(),
         **{axis: str(getattr(mesh, axis)) for axis in ("tp", "pp", "cp", "ep")},
         "etp": str(mesh.expert_tp),
     }

@@ -172,7 +172,8 @@ def choose_recipe(strategy: Strategy, train: Train) -> Recipe:
         name = _RECIPES.get(strategy.trait.family, "autocast")
     said = _CALLED[name].format(precision=strategy.precision)
     found = get_recipe(name, train.optimizer)
-    eight = ", fp8" if train.fp8 else ""
+    scales = f" {train.fp8}" if isinstance(train.fp8, str) else ""
+    eight = f", fp8{scales}" if train.fp8 else ""
     asked = strategy.settings
     reduced = asked.reduce_dtype or (asked.hook if asked.hook != "none" else None)
     width = _BYTES[reduced] if reduced else found.reduce

@@ -6,6 +6,7 @@ from functools import lru_cache
 
 from jobgen.named_tuple import NamedTuple
 from jobgen.strategy.estimate import ClusterHardware
+from jobgen.strategy.memory.layer import get_residual_bytes
 from jobgen.strategy.setup import Setup
 from jobgen.strategy.shapes.architecture import Architecture, Tensor
 from jobgen.strategy.spec import TRAITS, Batch, Mesh, Offloaded
@@ -38,12 +39,30 @@ _FUSED_LOSS_BYTES = 8
 """Compiled, or in chunks: read three times, written once, in 16 bits."""
 
 
-_RECOMPUTES_ALL = ("torchtitan", "megatron", "megatron-deepspeed", "deepspeed")
-"""Frameworks that do not let torch's checkpoint stop early: torchtitan sets ``early_stop=False``,
-the others have a checkpoint of their own."""
+_OWN_CHECKPOINT = ("megatron", "megatron-deepspeed", "deepspeed")
+_NEVER_STOPS = ("torchtitan",)
+"""Frameworks that do not let torch's checkpoint stop early: ``early_stop=False``."""
+_COMPILES_WITHIN = ("torchtune",)
+"""Frameworks that compile a layer and put the checkpoint around it (recipes/
+full_finetune_single_device.py), so that it is called as a whole: others compile both together."""
 _COMPLEX = ("torchtitan",)
 """Frameworks that rotate by complex numbers (torchtitan/models/common/rope.py), for which
 torch.compile makes no code of its own (torch/_inductor/lowering.py)."""
+
+_CHECKPOINTS_BLOCKS = ("automodel",)
+"""Frameworks that checkpoint a layer's attention and its feed-forward block apart
+(nemo_automodel/components/distributed/parallelizer.py)."""
+
+
+_ROWS = ("o_proj", "down_proj")
+"""Matrices whose rows tp divides."""
+
+
+class Neighbors(NamedTuple):
+    """Seconds of products of one layer, in its forward pass."""
+
+    attention: float
+    mlp: float
 
 
 class LayerTimes(NamedTuple):
@@ -86,20 +105,21 @@ def get_head_dims(sizes: Architecture) -> tuple[int, int]:
 
 def compute_layer(setup: Setup, machine: ClusterHardware) -> LayerTimes:
     """A layer's times, on the average of all."""
-    return _layers(_what_counts(setup), machine)
+    return _layers(keep_what_counts(setup), machine)
 
 
 def compute_head(setup: Setup, machine: ClusterHardware) -> LayerTimes:
     """Times of the output layer and the loss, on the rank that has them."""
-    return _head(_what_counts(setup), machine)
+    return _head(keep_what_counts(setup), machine)
 
 
-def _what_counts(setup: Setup) -> Setup:
+def keep_what_counts(setup: Setup) -> Setup:
     """The setup with everything at one value that no micro-batch's computing depends on, so that
     a search among strategies computes each only once."""
     mesh, batch = setup.mesh, setup.batch
+    family = "fsdp" if setup.strategy.startswith("fsdp") else ""  # it has no autocast
     return setup._replace(
-        strategy="",
+        strategy=family,
         mesh=Mesh(1, 1, mesh.tp, 1, mesh.cp, mesh.ep, mesh.etp),
         batch=Batch(batch.micro, batch.accumulation if products.is_narrow(setup) else 1, 1),
         recompute="none",
@@ -137,16 +157,42 @@ def _layer(setup: Setup, machine: ClusterHardware, tensors: tuple[Tensor, ...]) 
 
 
 def stops_early(setup: Setup) -> bool:
-    """Whether recomputing a layer stops as soon as it has what the backward pass needs."""
-    return not setup.reentrant and setup.framework not in _RECOMPUTES_ALL
+    """Whether full recomputation ends before the last product: torch's checkpoint stops as soon as
+    it has what the backward pass needs (torch/utils/checkpoint.py, ``early_stop``), and a compiled
+    backward pass has nothing else (torch/_functorch/partitioners.py, ``eliminate_dead_code``)."""
+    if setup.framework in _OWN_CHECKPOINT:
+        return False
+    if setup.compiled:
+        return setup.framework not in _COMPILES_WITHIN
+    return not setup.reentrant and setup.framework not in _NEVER_STOPS
 
 
 def compute_tail(setup: Setup, machine: ClusterHardware, tensors: tuple[Tensor, ...]) -> float:
-    """Seconds of the last product, of all experts; 0 where an adapter beside it has a gradient."""
-    last = tuple(one for one in tensors if one.name == "down_proj")
-    if any(products.has_adapter(setup, one) for one in last):
+    """Seconds of the products whose results no gradient needs, of all experts: the last one of what
+    is checkpointed. An adapter beside it keeps torch's checkpoint from stopping before it; compiled
+    code leaves it out even so."""
+    ends = _ROWS if setup.framework in _CHECKPOINTS_BLOCKS else _ROWS[-1:]
+    last = tuple(one for one in tensors if one.name in ends)
+    if setup.compiled:
+        setup = setup._replace(adapters=None)
+    elif any(products.has_adapter(setup, one) for one in last):
         return 0.0
     return products.compute_products(setup, machine, last).forward
+
+
+@lru_cache(maxsize=1024)
+def compute_neighbors(setup: Setup, machine: ClusterHardware) -> tuple[Neighbors, Neighbors]:
+    """Seconds of the products beside which tp gathers their input, and of those beside which it
+    reduces their result: of attention, and of the feed-forward layer."""
+    found = []
+    for ends in (False, True):
+        parts = {"attention": 0.0, "mlp": 0.0}
+        for one in setup.model.layers[-1].tensors:
+            if (one.name in _ROWS) == ends and len(one.shape) > 1:
+                part = "attention" if one.kind == "attention" else "mlp"
+                parts[part] += products.compute_products(setup, machine, (one,)).forward
+        found.append(Neighbors(**parts))
+    return found[0], found[1]
 
 
 def count_added(setup: Setup, tensors: tuple[Tensor, ...]) -> int:
@@ -180,6 +226,7 @@ def count_kernels(setup: Setup, tensors: tuple[Tensor, ...]) -> int:
     if sizes.positions:
         turned = 0
     unpacked = _UNPACK_OPS * linear if is_unpacked(setup) else 0
+    unpacked += 2 * linear if products.is_prepared(setup) else 0
     return linear + 3 + 2 + norms + turned + 1 + sizes.gated + _LORA_OPS * adapted + unpacked
 
 
@@ -217,8 +264,11 @@ def compute_attention(setup: Setup, machine: ClusterHardware) -> products.Both:
     heads = sizes.heads / setup.mesh.tp
     work = 2.0 * setup.tokens * setup.seq * heads * (qk + v)
     if setup.flash:
-        ahead = work / 2 / rates.get_attention_rate(machine, setup.framework)
-        return products.Both(ahead, 2.5 * ahead)
+        ahead, back = (
+            work / 2 / rates.get_attention_rate(machine, setup.framework, backward=backward)
+            for backward in (False, True)
+        )
+        return products.Both(ahead, 2.5 * back)
     # tensor cores need rows of whole 16 bytes (NVIDIA, Matrix Multiplication Background)
     aligned = all(width * setup.recipe.compute % 16 == 0 for width in (qk, v))
     rate = rates.get_matmul_rate(machine) if aligned else rates.get_vector_rate(machine)
@@ -234,14 +284,14 @@ def count_elementwise(setup: Setup, tensors: tuple[Tensor, ...]) -> float:
     A norm reads and writes once; an RMSNorm in single kernels ten times, mostly in fp32. A sum
     reads two and writes one, or is fused with the norm after it. An activation reads its input
     and writes its output, in between once more where a gate is not fused. Rotation goes to fp32
-    and back. Keys and values that are repeated for all heads are written out.
+    and back. Keys and values that are repeated for all heads are written out. What peft prepared
+    is fp32 between products, so that nothing is cast within a norm.
     """
-    sizes, tp, e = setup.model.sizes, setup.mesh.tp, setup.recipe.compute
+    sizes, tp = setup.model.sizes, setup.mesh.tp
+    e = rates.FP32 if products.is_prepared(setup) else setup.recipe.compute
     fused = setup.compiled or setup.framework == "megatron"
     whole = fused or setup.fused_norms
-    norm = 2 * e if whole or sizes.layer_norm else 6 * e + 24
-    sums = 2 * (2 if fused else 3) * e
-    width = float(sizes.hidden * (sizes.norms * norm + sums))
+    width = float(sizes.hidden * _count_stream(setup, e))
     if setup.sequence_parallel:
         width /= tp
     gate = 3 if fused else 5
@@ -249,7 +299,7 @@ def count_elementwise(setup: Setup, tensors: tuple[Tensor, ...]) -> float:
     if not sizes.positions:
         turned = (sizes.heads + sizes.kv_heads) * sizes.head_dim / tp
         joined = whole and setup.framework not in _COMPLEX
-        width += turned * (2 * e if joined else 20)
+        width += turned * (2 * e if joined else 10 * e)
     if setup.repeat_kv and sizes.kv_heads < sizes.heads:
         width += 2 * e * (sizes.heads + sizes.kv_heads) * sizes.head_dim / tp
     return width * setup.tokens
@@ -268,6 +318,26 @@ def count_moved(setup: Setup, tensors: tuple[Tensor, ...]) -> float:
 def _is_sparse(tensors: tuple[Tensor, ...]) -> bool:
     """Whether this layer has experts."""
     return any(tensor.kind == "expert" for tensor in tensors)
+
+
+def _count_stream(setup: Setup, e: int) -> int:
+    """Bytes of each of the stream's elements that the norms of a layer and its two sums read and
+    write, with products' results of ``e`` bytes each. An fp32 stream is cast for every product,
+    unless the norm that a compiler joined with that writes 16 bits."""
+    sizes, stream = setup.model.sizes, get_residual_bytes(setup)
+    fused = setup.compiled or setup.framework == "megatron"
+    sums = 2 * (2 * stream if fused else 2 * stream + e)
+    cast = setup.recipe.compute if setup.compiled else stream
+    if fused or setup.fused_norms or sizes.layer_norm:
+        norm = stream + cast
+    else:
+        norm = 28 if stream == rates.FP32 else 6 * e + 24
+    casts = 0
+    if stream > e and not setup.compiled:
+        ahead = 1 if sizes.fused_qkv else 3
+        inner = 1 if sizes.fused_gate_up or not sizes.gated else 2
+        casts = (ahead + inner) * (stream + e)
+    return sizes.norms * norm + sums + casts
 
 
 def _ffn(setup: Setup, tensors: tuple[Tensor, ...]) -> int:

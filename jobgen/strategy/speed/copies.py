@@ -16,6 +16,13 @@ _COPIES_GATHERED = ("fsdp2", "zero")
 (deepspeed/runtime/zero/partition_parameters.py). FSDP1's parameters are views of it."""
 
 
+_DTENSOR = ("torchtitan", "automodel")
+"""Frameworks whose tensor parallel is torch's DTensor."""
+
+_SHARE = 3 / 4
+"""Of the elements that a step merges, on the average of whole steps and halves."""
+
+
 class Copied(NamedTuple):
     """Bytes read and written in one micro-batch on one rank."""
 
@@ -24,6 +31,59 @@ class Copied(NamedTuple):
 
 
 def count_copied(setup: Setup) -> Copied:
+    """What is copied around the collectives of sharding, of tensor and of context parallel."""
+    parts = (_count_sharded(setup), _count_divided(setup), _count_merged(setup))
+    return Copied(sum(one.forward for one in parts), sum(one.backward for one in parts))
+
+
+def _count_divided(setup: Setup) -> Copied:
+    """What DTensor copies around the all-gathers and reduce-scatters of sequence parallel.
+
+    Collectives join ranks along the first dimension, which is the batch: more than one sample is
+    read and written once more to lay the sequence in order, or out of it
+    (torch/distributed/_functional_collectives.py, ``gather_dim`` and ``scatter_dim``). Beside
+    products, pieces come where they belong, and only those that ranks reduced are read again, to
+    be summed (torch/distributed/_symmetric_memory, ``_fused_matmul_reduce_scatter``).
+    """
+    mesh, sizes = setup.mesh, setup.model.sizes
+    if mesh.tp == 1 or not setup.sequence_parallel or setup.framework not in _DTENSOR:
+        return Copied(0.0, 0.0)
+    if setup.overlap_tp:
+        gathered, reduced = 0, 1
+    elif setup.batch.micro > 1:
+        gathered, reduced = 2, 2
+    else:
+        return Copied(0.0, 0.0)
+    layers = -(-sizes.layers // mesh.pp)
+    each = 2.0 * layers * setup.tokens * sizes.hidden * setup.recipe.compute
+    ahead = each * (gathered + reduced)
+    again = {"none": 0.0, "selective": each * gathered, "full": ahead}[setup.recompute]
+    return Copied(ahead, ahead + again)
+
+
+def _count_merged(setup: Setup) -> Copied:
+    """What torch's context parallel reads and writes to merge what a rank has of each other's keys
+    and values, in single operations and in fp32.
+
+    Forward, a result is cast (6 bytes of each element) and weighed against those before (36),
+    backward a gradient is added (10), and those of keys and values are joined to be sent (8). Half
+    of the steps have half of the queries, or of the keys, and are put into the whole (8). That is
+    torch/distributed/tensor/experimental/_context_parallel/_attention.py, ``_SDPAMerger`` and
+    ``_templated_ring_attention_backward``.
+    """
+    sizes, mesh = setup.model.sizes, setup.mesh
+    if mesh.cp == 1 or setup.framework != "torchtitan":
+        return Copied(0.0, 0.0)
+    each = setup.tokens * sizes.head_dim / mesh.tp * -(-sizes.layers // mesh.pp)
+    queries = each * sizes.heads
+    keys = queries if setup.repeat_kv else each * sizes.kv_heads
+    ahead = (mesh.cp - 1) * (_SHARE * (6 + 36) + 8 / 2) * queries
+    added = _SHARE * 10 + 8 / 2
+    back = mesh.cp * (added * queries + 2 * (added + 8) * keys)
+    return Copied(ahead, back + ahead * (setup.recompute == "full"))
+
+
+def _count_sharded(setup: Setup) -> Copied:
     """What is copied after parameters are gathered and before gradients are reduced.
 
     FSDP2 lays gradients in order and casts them at once (chunk_cat, the file above); FSDP1 lays

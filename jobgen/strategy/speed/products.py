@@ -22,6 +22,27 @@ _LEAST = 128
 """The side of the smallest of them: narrower products are limited by reading, or by their tile."""
 _OWN_ADAPTERS = ("megatron", "torchtune", "litgpt")
 """Frameworks whose LoRA is their own, not peft's."""
+_SCALED_ADAPTERS = ("automodel",)
+"""Frameworks whose kernel for an adapter scales its product
+(nemo_automodel/components/_peft/lora_kernel.py)."""
+
+
+class Casts(NamedTuple):
+    """Bytes that making operands 8 bits wide reads and writes of each element, in either pass."""
+
+    ahead: float = 0.0
+    back: float = 0.0
+    weights_ahead: float = 0.0
+    weights_back: float = 0.0
+    scaled: float = 0.0
+    """And of each element of the backward pass's results, to scale them afterwards."""
+
+
+_ROWWISE = Casts(ahead=3, back=3 + 5 + 5, weights_ahead=3, weights_back=5, scaled=4)
+"""With a scale for each row: of 3, an operand is read, its rows' largest values are looked for and
+it is written; along columns, the largest are looked for first, and it is read again. Gradients
+need both layouts of the output's, and columns of inputs and weights (torchao/float8/config.py,
+``ROWWISE``). Their products are scaled by a kernel of its own (pytorch/ao, issue 2184)."""
 
 
 class Product(NamedTuple):
@@ -40,10 +61,8 @@ class Product(NamedTuple):
     grads: float = 2.0
     narrow: bool = False
     """Multiplied in 8-bit types."""
-    cast: float = 0.0
-    """Bytes that making an operand 8 bits wide reads and writes of each element."""
-    weights_cast: float = 0.0
-    """The same of the weights, which may be cast once for many micro-batches."""
+    cast: Casts = Casts()
+    """What making operands 8 bits wide reads and writes."""
     frozen: bool = False
     """No gradient of the weights."""
 
@@ -61,6 +80,16 @@ def is_narrow(setup: Setup) -> bool:
     return "fp8" in name or "float8" in name
 
 
+def is_prepared(setup: Setup) -> bool:
+    """Whether peft has made fp32 what is not quantized, and with it what lies between products."""
+    return setup.adapters is not None and setup.adapters.prepared
+
+
+def is_rowwise(setup: Setup) -> bool:
+    """Whether each row of an operand has a scale: the recipe's name says so."""
+    return is_narrow(setup) and "rowwise" in setup.recipe.name
+
+
 def build_product(setup: Setup, inner: int, outer: int, *, narrow: bool, frozen: bool) -> Product:
     """The product of all of a micro-batch's tokens with weights of this shape."""
     compute, grads = setup.recipe.compute, setup.recipe.grads
@@ -68,12 +97,18 @@ def build_product(setup: Setup, inner: int, outer: int, *, narrow: bool, frozen:
     base = base._replace(compute=compute, grads=grads, frozen=frozen)
     if not narrow:
         return base
-    # Megatron scales by what it saw before: read once, written in two layouts, and weights once a
-    # step. Others look for the largest value first, compiled together with what comes before.
+    return base._replace(narrow=True, cast=_choose_casts(setup))
+
+
+def _choose_casts(setup: Setup) -> Casts:
+    """Megatron scales by what it saw before: read once, written in two layouts, and weights once a
+    step. Others look for the largest value first, compiled together with what comes before."""
+    if is_rowwise(setup):
+        return _ROWWISE
     late = setup.framework == "megatron"
     each = 4.0 if late or setup.compiled else 6.0
-    seldom = setup.batch.accumulation if late else 1
-    return base._replace(narrow=True, cast=each, weights_cast=each / seldom)
+    weights = each / setup.batch.accumulation if late else each
+    return Casts(each, each, weights, weights)
 
 
 def compute_products(setup: Setup, machine: ClusterHardware, tensors: tuple[Tensor, ...]) -> Both:
@@ -116,11 +151,15 @@ def compute_product(one: Product, machine: ClusterHardware) -> Both:
     widths = kept + (one.inner + one.outer - kept) / one.tp  # of this rank's input and output
     weights = one.copies * one.inner * one.outer / one.tp
     half = one.compute * one.tokens * widths / 2 / speed
-    casts = (one.cast * one.tokens * widths / 2 + one.weights_cast * weights) / speed
+    cast, half_width = one.cast, one.tokens * widths / 2
+    ahead_cast = (cast.ahead * half_width + cast.weights_ahead * weights) / speed
+    back_cast = (
+        (cast.back + cast.scaled) * half_width + (cast.weights_back + cast.scaled) * weights
+    ) / speed
     read = half + one.compute * weights / speed
     inner, outer = _divide_widths(one)
-    ahead = max(_multiply(one, machine, one.tokens, outer), read) + half + casts
-    back = max(_multiply(one, machine, one.tokens, inner), read) + half + casts
+    ahead = max(_multiply(one, machine, one.tokens, outer), read) + half + ahead_cast
+    back = max(_multiply(one, machine, one.tokens, inner), read) + half + back_cast
     if not one.frozen:
         back += max(_multiply(one, machine, outer, inner), 2 * half)
         back += one.grads * weights / speed
@@ -162,7 +201,8 @@ def measure_fill(rows: float, columns: float, copies: float, multiprocessors: in
 def compute_adapters(setup: Setup, machine: ClusterHardware, tensor: Tensor, one: Product) -> Both:
     """Seconds of what LoRA adds to one tensor: dropout, two thin products, a scaled sum; and of
     making frozen weights of 4 bits 16 bits wide: forward, and again backward where that is one
-    kernel, whose result is not kept."""
+    kernel, whose result is not kept. Where the stream is fp32, its products' inputs and results are
+    cast (bitsandbytes/nn/modules.py, ``Linear4bit.forward``)."""
     lora = setup.adapters
     if lora is None:
         return Both(0.0, 0.0)
@@ -172,6 +212,10 @@ def compute_adapters(setup: Setup, machine: ClusterHardware, tensor: Tensor, one
         each = lora.bits / 8 + (one.compute if lora.fused else _UNPACKED)
         wide = one.copies * one.inner * one.outer / one.tp * each / speed
         again = wide if lora.fused else 0.0
+        if is_prepared(setup):
+            widths = one.inner + one.outer
+            cast = one.tokens * widths * (rates.FP32 + one.compute) / speed
+            wide, again = wide + cast, again + cast
     if not has_adapter(setup, tensor):
         return Both(wide, again)
     ahead = 0.0
@@ -179,9 +223,25 @@ def compute_adapters(setup: Setup, machine: ClusterHardware, tensor: Tensor, one
     for inner, outer in ((one.inner, lora.rank), (lora.rank, one.outer)):
         thin = compute_product(one._replace(inner=inner, outer=outer, frozen=False), machine)
         ahead, back = ahead + thin.forward, back + thin.backward
+    rest = _count_adapter_bytes(setup, lora, one)
+    return Both(ahead + rest.forward / speed + wide, back + rest.backward / speed + again)
+
+
+def _count_adapter_bytes(setup: Setup, lora: Adapters, one: Product) -> Both:
+    """Bytes that everything beside an adapter's products reads and writes in either pass.
+
+    Single operations read and write the product to scale it, and read two and write one to sum
+    them up. Compiled, what follows reads one more, the sum forward and its gradient backward, and
+    only what dropout left is written.
+    """
+    if setup.compiled:
+        written = one.compute if lora.dropout else 0
+        ahead = one.compute * one.outer + written * one.inner
+        return Both(one.tokens * ahead, one.tokens * one.compute * one.inner)
+    summed = one.compute * (3 if setup.framework in _SCALED_ADAPTERS else 5)
     read = _count_input_bytes(setup, lora, one.compute)
-    rest = one.tokens * (read * one.inner + 5 * one.compute * one.outer) / speed
-    return Both(ahead + rest + wide, back + rest + again)
+    each = one.tokens * (read * one.inner + summed * one.outer)
+    return Both(each, each)
 
 
 def _count_input_bytes(setup: Setup, lora: Adapters, width: int) -> int:

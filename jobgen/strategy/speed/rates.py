@@ -36,7 +36,9 @@ its datasheet's; power limits others. The RTX 6000 Ada has the L40S's chip. MI30
 table of maximum achievable matmul FLOPS in stas00/ml-engineering, compute/accelerator/README.md."""
 MATMUL_8 = {"Hopper": 0.709, "Blackwell": 0.763, "CDNA3": 0.443}
 """The same for 8-bit types: the second table there (H100 SXM 1402.6 of 1979, B200 3432 of 4500);
-MI300X 1159 of 2615 (Azure/AI-benchmarking-guide, ND_MI300X_v5_results.md)."""
+MI300X 1159 of 2615 (Azure/AI-benchmarking-guide, ND_MI300X_v5_results.md). A GPU with a part of
+its own in 16 bits has that in 8 bits, too: what limits it, power or not, differs from others of its
+architecture more than by type (SUSTAINED)."""
 UNEVEN = {"Ampere": 0.56, "Ada": 0.56}
 """What is left of it where a width in 16 bits is an odd multiple of 8: cuBLAS then takes a kernel
 of small tiles (cutlass_80, 64x64, align8), 89.6 TFLOP/s at 2056 and 83.6 at 2072, where 2040 has
@@ -71,6 +73,9 @@ a GB200's 2500 TFLOP/s and 329 of a MI300X's 1307 (Azure/AI-benchmarking-guide);
 whose ordinary cores are not so far behind its tensor cores, 191 of an RTX 5090's 209.5
 (gau-nernst's blog, Writing Speed-of-Light Flash Attention for 5090), and 84 of an H20's 148 forward
 (Dao-AILab/flash-attention, issue 1310)."""
+FLASH_BACK = {"CDNA3": 0.155}
+"""The same of its backward pass, where it is known to be slower: 202 of a MI300X's 1307 TFLOP/s,
+the middle of four sizes with 16,384 tokens (ROCm/flash-attention, issue 142)."""
 FLASH_OTHERS = 0.6
 """And 50 to 73 % of an A100 (abstract of FlashAttention-2, arXiv 2307.08691)."""
 FIRST_FLASH = 0.325 / 0.6
@@ -138,7 +143,9 @@ def get_matmul_rate(
     multiprocessors' time."""
     peak, best = machine.peak, _look_up(MATMUL, machine, OTHERS)
     if narrow and machine.fast8:
-        peak, best = machine.fast8, _look_up(MATMUL_8, machine, OTHERS)
+        alike = _look_up(MATMUL_8, machine, OTHERS)
+        named = {key: part for key, part in MATMUL.items() if machine.gpu.startswith(key)}
+        peak, best = machine.fast8, next(iter(named.values()), alike)
     return peak * min(best * filled, _look_up(SUSTAINED, machine, best))
 
 
@@ -147,9 +154,14 @@ def get_uneven_share(machine: ClusterHardware) -> float:
     return _look_up(UNEVEN, machine, 1.0)
 
 
-def get_attention_rate(machine: ClusterHardware, framework: str) -> float:
-    """FLOP/s of attention that keeps no matrix of scores: at most those of a matrix product."""
+def get_attention_rate(
+    machine: ClusterHardware, framework: str, *, backward: bool = False
+) -> float:
+    """FLOP/s of attention that keeps no matrix of scores, forward or backward: at most those of a
+    matrix product."""
     part = _look_up(FLASH, machine, FLASH_OTHERS)
+    if backward:
+        part = _look_up(FLASH_BACK, machine, part)
     if framework in OLD:
         part *= FIRST_FLASH
     elif framework == "megatron":

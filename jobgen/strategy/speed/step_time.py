@@ -134,8 +134,7 @@ def _again(setup: Setup, one: LayerTimes) -> float:
     Selective: what stands between queries, keys and values and their result (Megatron-LM, arXiv
     2205.05198); in torchtitan all but attention and every second product with weights
     (torchtitan/distributed/activation_checkpoint.py: "all compute ops, except every second mm").
-    Full: everything, or all but the end, where torch's checkpoint stops as soon as it has what the
-    backward pass needs (torch/utils/checkpoint.py, ``early_stop``).
+    Full: everything, or all but the products that no gradient needs.
     """
     if setup.recompute == "none":
         return 0.0
@@ -149,12 +148,13 @@ def _again(setup: Setup, one: LayerTimes) -> float:
 def _exposed(setup: Setup, machine: ClusterHardware, passes: Passes) -> tuple[list[Volume], float]:
     """Every volume, with the part of its seconds that nothing is computed beside; and the seconds
     of all in which something is."""
-    micro = setup.batch.accumulation
+    mesh, micro = setup.mesh, setup.batch.accumulation
     room = {
         "forward": passes.forward * micro,
         "backward": passes.backward * micro,
         "last": passes.backward,
-        "ring": passes.attention * micro,
+        "ring": passes.attention * micro * (mesh.cp - 1) / mesh.cp,
+        "start": passes.attention * micro / mesh.cp,
     }
     found: list[Volume] = []
     beside = 0.0
@@ -167,9 +167,21 @@ def _exposed(setup: Setup, machine: ClusterHardware, passes: Passes) -> tuple[li
             room[one.when] = max(0.0, room[one.when] - length)
             open_ = min(length, over + _alone(one, machine, micro))
             beside += length - open_
+        elif one.when == "product":
+            open_ = length * _stick_out(one, setup, machine)
+            beside += length - open_
         slower = Load(open_, 0.0) if took.node >= took.network else Load(0.0, open_)
         found.extend(traffic.split_volumes(one, sent, took, slower))
     return found, beside
+
+
+def _stick_out(one: Traffic, setup: Setup, machine: ClusterHardware) -> float:
+    """Part of what tp sends that takes longer than the product beside it."""
+    _, took = collectives.time_collective(one.what, one.ranks, one.payload, machine)
+    each = collectives.compute_seconds(took)
+    gathers, reduces = compute.compute_neighbors(compute.keep_what_counts(setup), machine)
+    beside = gathers if one.what == "all-gather" else reduces
+    return sum(max(0.0, each - product) for product in beside) / (2 * each)
 
 
 def _alone(one: Traffic, machine: ClusterHardware, micro: int) -> float:

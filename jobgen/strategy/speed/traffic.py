@@ -18,9 +18,16 @@ from jobgen.strategy.speed.expert_copies import count_copies
 from jobgen.strategy.speed.measured_compute import count_sent
 from jobgen.strategy.speed.products import count_trained
 
-When = Literal["forward", "backward", "last", "update", "layer", "ring", "boundary"]
+When = Literal[
+    "forward", "backward", "last", "update", "layer", "product", "start", "ring", "boundary"
+]
 _BUCKET = 25 << 20
 """Bytes that DDP reduces at once (torch's distributed.hpp, kDefaultBucketBytesCap)."""
+_FP32 = 4
+_GATHERS_KEYS = ("torchtitan",)
+"""Frameworks whose context parallel is torch's."""
+_TWO_WAYS = 2
+"""Forward and backward."""
 
 
 class Traffic(NamedTuple):
@@ -35,8 +42,8 @@ class Traffic(NamedTuple):
     """How many there are in a step."""
     when: When
     """What is computed at that time: the forward or the backward pass of every micro-batch, the
-    backward pass of the last one, nothing (after the update, within a layer, between stages), or
-    attention."""
+    backward pass of the last one, nothing (after the update, within a layer, between stages), the
+    product that takes or makes what is sent, attention, or its first step of cp."""
     first: float = 0.0
     """Bytes of the one that nothing lies beside: the first, or the last."""
     forwarded: float = 0.0
@@ -247,38 +254,48 @@ def _tensor(setup: Setup) -> Iterator[Traffic]:
     if setup.framework == "megatron" and setup.sequence_parallel:
         each -= _sparse_layers(setup) * setup.batch.accumulation
     again = 1 + (setup.recompute == "full")
-    ahead: When = "forward" if setup.overlap_tp else "layer"
-    back: When = "backward" if setup.overlap_tp else "layer"
-    reduced: When = "backward" if setup.framework == "megatron" else back
+    beside: When = "product" if setup.overlap_tp else "layer"
+    reduced: When = "backward" if setup.framework == "megatron" else beside
     if not setup.sequence_parallel:
-        yield Traffic("all-reduce", "activations", ranks, payload, each * again, ahead)
+        yield Traffic("all-reduce", "activations", ranks, payload, each * again, beside)
         yield Traffic("all-reduce", "activations", ranks, payload, each, reduced)
         return
-    yield Traffic("all-gather", "activations", ranks, payload, each * again, ahead)
-    yield Traffic("reduce-scatter", "activations", ranks, payload, each * again, ahead)
+    yield Traffic("all-gather", "activations", ranks, payload, each * again, beside)
+    yield Traffic("reduce-scatter", "activations", ranks, payload, each * again, beside)
     some = setup.recompute == "selective" and setup.framework == "torchtitan"
-    yield Traffic("all-gather", "activations", ranks, payload, each * (1 + some), back)
+    yield Traffic("all-gather", "activations", ranks, payload, each * (1 + some), beside)
     yield Traffic("reduce-scatter", "activations", ranks, payload, each, reduced)
 
 
 def _context(setup: Setup) -> Iterator[Traffic]:
     """Keys and values go round a ring: cp - 1 sends of this rank's forward, and twice that
-    backward, with their gradients (Ring Attention, arXiv 2310.01889)."""
+    backward, with their gradients (Ring Attention, arXiv 2310.01889).
+
+    torch gathers all of them beside the first step, both ways, and sends gradients of fp32 on
+    (torch/distributed/tensor/experimental/_context_parallel/_attention.py, ``_AllGatherRotater``).
+    """
     mesh, sizes = setup.mesh, setup.model.sizes
     if mesh.cp == 1:
         return
     width = sizes.mla.kv_rank + sizes.mla.rope_dim if sizes.mla else 2 * _kv(setup)
-    payload = float(setup.tokens * width * setup.recipe.compute)
-    passes = 3 + (setup.recompute == "full")
-    times = float(passes * (mesh.cp - 1) * _layers(setup) * setup.batch.accumulation)
-    yield Traffic(
-        "send", "keys and values", collectives.build_group(setup, "cp"), payload, times, "ring"
-    )
+    elements = float(setup.tokens * width)
+    payload = elements * setup.recipe.compute
+    ranks, each = collectives.build_group(setup, "cp"), _layers(setup) * setup.batch.accumulation
+    passes = 1 + (setup.recompute == "full")
+    if setup.framework in _GATHERS_KEYS:
+        times = (passes + 1) * each
+        yield Traffic("all-gather", "keys and values", ranks, payload * mesh.cp, times, "start")
+        wide = elements * _FP32
+        yield Traffic("send", "gradients of keys and values", ranks, wide, mesh.cp * each, "ring")
+        return
+    times = float((passes + 2) * (mesh.cp - 1) * each)
+    yield Traffic("send", "keys and values", ranks, payload, times, "ring")
 
 
 def _kv(setup: Setup) -> float:
     sizes = setup.model.sizes
-    return max(sizes.kv_heads / setup.mesh.tp, 1.0) * sizes.head_dim
+    heads = sizes.heads if setup.repeat_kv else sizes.kv_heads
+    return max(heads / setup.mesh.tp, 1.0) * sizes.head_dim
 
 
 def _experts(setup: Setup) -> Iterator[Traffic]:

@@ -6,11 +6,14 @@ from typing import Any
 
 import pytest
 
+from jobgen.model.form import Refusal, check_form
 from jobgen.model.parallel import Parallel
+from jobgen.model.train import Train
 from jobgen.strategy import decide
 from jobgen.strategy.choice.setups import build_setup
 from jobgen.strategy.memory import find_peak
 from jobgen.strategy.setup import Setup
+from jobgen.strategy.speed.products import is_narrow, is_rowwise
 from tests.strategy.choice.asked import ask
 
 
@@ -100,3 +103,20 @@ def test_gradients_travel_in_the_type_that_the_job_asks_for(
 def test_a_full_state_dict_gathers_the_whole_model_once() -> None:
     assert setup(strategy={"type": "fsdp", "state_dict": "full"}).keeps_full_copy
     assert not setup(strategy={"type": "fsdp"}).keeps_full_copy
+
+
+@pytest.mark.parametrize(
+    ("written", "narrow", "rowwise"),
+    [(True, True, False), ("rowwise", True, True), (False, False, False)],
+)
+def test_fp8_has_a_scale_for_each_tensor_or_for_each_row(
+    written: object, *, narrow: bool, rowwise: bool
+) -> None:
+    train = check_form(Train)({"model": "gpt2", "fp8": written})
+    found = setup(fp8=train.fp8)
+    assert (is_narrow(found), is_rowwise(found)) == (narrow, rowwise)
+
+
+def test_another_word_for_fp8_is_refused() -> None:
+    with pytest.raises(Refusal, match="true, false or rowwise"):
+        check_form(Train)({"model": "gpt2", "fp8": "columns"})

@@ -55,3 +55,34 @@ def test_a_measured_model_copies_what_is_sharded_too() -> None:
     alone = compute_step(own._replace(mesh=Mesh(8, 1)), A100).compute
     copied = sum(count_copied(own)) / get_memory_rate(A100)
     assert compute_step(own, A100).compute == pytest.approx(alone + SLOWEST * copied, rel=0.2)
+
+
+def test_dtensor_lays_sequences_in_order_around_what_tp_sends() -> None:
+    one = setup(
+        "fsdp2",
+        model=LLAMA,
+        mesh=Mesh(1, 1, tp=8),
+        framework="torchtitan",
+        sequence_parallel=True,
+        recompute="selective",
+    )
+    passed = 2 * 2 * one.tokens * 4096 * 32
+    # two gathered and two reduced, forward and backward; those gathered once more, again
+    assert count_copied(one) == (4 * passed, 6 * passed)
+    # one sample has its sequence in order, and Megatron's sequence comes first
+    assert count_copied(one._replace(batch=one.batch._replace(micro=1))) == (0, 0)
+    assert count_copied(one._replace(framework="megatron")) == (0, 0)
+    # pieces come where they belong; those of two reductions are read to be summed
+    assert count_copied(one._replace(overlap_tp=True)) == (passed, passed)
+
+
+def test_torchs_context_parallel_merges_in_fp32() -> None:
+    one = setup("ddp", model=LLAMA, mesh=Mesh(1, 1, cp=2), framework="torchtitan", seq=8192)
+    queries = one.tokens * 4096 * 32
+    assert count_copied(one) == (
+        (0.75 * 42 + 4) * queries,
+        2 * (11.5 * queries + 2 * 19.5 * queries / 4),
+    )
+    again = count_copied(one._replace(recompute="full"))
+    assert again.backward == sum(count_copied(one))
+    assert count_copied(one._replace(framework="megatron")) == (0, 0)

@@ -5,14 +5,15 @@ from __future__ import annotations
 import pytest
 
 from jobgen.data import gpus
+from jobgen.strategy.setup import Adapters
 from jobgen.strategy.shapes.architecture import Architecture, Experts
 from jobgen.strategy.shapes.count import build_model
 from jobgen.strategy.spec import Mesh
-from jobgen.strategy.speed.compute import compute_layer
+from jobgen.strategy.speed.compute import compute_layer, count_elementwise
 from jobgen.strategy.speed.machine_model import build_machine
 from jobgen.strategy.speed.products import Product, compute_product, measure_fill
-from jobgen.strategy.speed.rates import get_matmul_rate
-from tests.strategy.speed.setups import A100, setup
+from jobgen.strategy.speed.rates import get_matmul_rate, get_memory_rate
+from tests.strategy.speed.setups import A100, AUTOCAST, MIXED, setup
 
 A100_MULTIPROCESSORS = 108
 
@@ -82,6 +83,14 @@ def test_the_rate_is_that_of_the_gpu_not_only_of_its_architecture(gpu: str, tflo
     assert round(get_matmul_rate(machine) / 1e12) == tflops
 
 
+@pytest.mark.parametrize(
+    ("gpu", "part"), [("H20-SXM5-96GB", 0.958), ("H200-SXM5-141GB", 0.652), ("MI300X-192GB", 0.443)]
+)
+def test_a_gpu_of_its_own_rate_has_it_in_8_bits_too(gpu: str, part: float) -> None:
+    machine = build_machine(gpus()[gpu], 8, 25e9, "infiniband")
+    assert get_matmul_rate(machine, narrow=True) == pytest.approx(part * machine.fast8)
+
+
 def test_a_gpu_that_power_limits_loses_nothing_to_a_last_wave_that_is_nearly_full() -> None:
     machine = build_machine(gpus()["H100-SXM5-80GB"], 8, 25e9, "infiniband")
     assert get_matmul_rate(machine, filled=0.9) == get_matmul_rate(machine)
@@ -100,3 +109,42 @@ def test_whole_experts_have_as_many_weights_on_a_rank_as_divided_ones() -> None:
     fewer = setup("fsdp2", model=model, seq=8, mesh=Mesh(1, 4, tp=2, ep=4, etp=1))
     more = fewer._replace(mesh=Mesh(1, 4, tp=2, ep=4))
     assert compute_layer(fewer, A100).products > compute_layer(more, A100).products
+
+
+def test_compiled_adapters_are_summed_by_what_follows() -> None:
+    lora = setup(model=build_model(Architecture("lora", 4, 4096, 32, 8, 128, 14336, 32000)))
+    lora = lora._replace(adapters=Adapters(8, (), dropout=False, width=2), seq=8192)
+    alone = lora._replace(adapters=Adapters(8, ("none",)))
+
+    def added(**keys: object) -> float:
+        return (
+            compute_layer(lora._replace(**keys), A100).products
+            - compute_layer(alone._replace(**keys), A100).products
+        )
+
+    one, kernel, compiled = added(), added(framework="automodel"), added(compiled=True)
+    assert one > kernel > compiled > 0
+    # of 5 passes over each product's result, scaling and summing, one is left
+    outer = 4096 + 2 * 1024 + 4096 + 2 * 14336 + 4096
+    tokens = lora.batch.micro * 8192
+    assert one - compiled == pytest.approx(4 * 2 * tokens * outer / get_memory_rate(A100))
+
+
+@pytest.mark.parametrize(
+    ("strategy", "compiled", "more"),
+    [
+        # an RMSNorm has 28 bytes instead of 36; a sum 10 instead of 6; five products cast
+        ("ddp", False, 2 * (28 - 36) + 2 * (10 - 6) + 5 * 6),
+        # compiled, a norm reads 4 and writes 2 instead of 2 and 2, and casts nothing apart
+        ("ddp", True, 2 * 2 + 2 * (8 - 4)),
+        # FSDP casts parameters, and the embedding's with them
+        ("fsdp", False, 0),
+    ],
+)
+def test_autocast_leaves_the_stream_in_fp32(strategy: str, *, compiled: bool, more: int) -> None:
+    model = build_model(Architecture("llama", 4, 4096, 32, 8, 128, 14336, 32000))
+    narrow = setup(strategy, model=model, recipe=MIXED, compiled=compiled)
+    wide = narrow._replace(recipe=AUTOCAST)
+    tensors = model.layers[0].tensors
+    added = count_elementwise(wide, tensors) - count_elementwise(narrow, tensors)
+    assert added == narrow.tokens * 4096 * more

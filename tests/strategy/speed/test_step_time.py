@@ -8,11 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jobgen.data import gpus
 from jobgen.strategy.estimate import ClusterHardware, StepTime
 from jobgen.strategy.setup import Adapters, Recipe, Setup
 from jobgen.strategy.shapes.architecture import Architecture
 from jobgen.strategy.shapes.count import build_model
 from jobgen.strategy.spec import Mesh, Offloaded
+from jobgen.strategy.speed.compute import compute_attention, compute_neighbors
+from jobgen.strategy.speed.machine_model import build_machine
+from jobgen.strategy.speed.rates import SLOWEST, get_memory_rate
 from jobgen.strategy.speed.step_time import compute_step
 from tests.strategy.speed.setups import A100, AUTOCAST, H100, LLAMA, MIXED, setup
 
@@ -134,7 +138,7 @@ def test_the_bubble_is_what_other_stages_wait_for() -> None:
 
 
 def test_tp_is_exposed_unless_it_is_made_to_overlap() -> None:
-    asked = llama(strategy="3d", mesh=Mesh(1, 1, tp=8), micro=2)
+    asked = llama(strategy="3d", mesh=Mesh(1, 1, tp=2), micro=2, sequence_parallel=True)
     plain, hidden = compute_step(asked, H100), compute_step(asked._replace(overlap_tp=True), H100)
     assert exposed(plain) == pytest.approx(sum(v.seconds for v in plain.volumes))
     assert exposed(hidden) < 0.1 * exposed(plain)
@@ -249,3 +253,55 @@ def test_time_is_positive_and_a_better_machine_never_slower(
     assert compute_step(asked._replace(batch=asked.batch._replace(micro=2 * micro)), A100).rate > (
         found.rate * (1 - 1e-9)
     )
+
+
+def test_what_tp_sends_lies_beside_the_product_next_to_it_only() -> None:
+    asked = llama(strategy="3d", mesh=Mesh(1, 1, tp=8), micro=2, sequence_parallel=True)
+    apart, hidden = (
+        exposed(compute_step(asked._replace(overlap_tp=beside), H100)) for beside in (False, True)
+    )
+    # on eight ranks products of attention take less time than what is sent; all computing, more
+    assert 0.1 * apart < hidden < 0.5 * apart < compute_step(asked, H100).compute
+    gathers, reduces = compute_neighbors(asked, H100)
+    assert gathers.mlp == pytest.approx(2 * reduces.mlp, rel=0.2)
+    assert gathers.mlp > 3 * gathers.attention > 3 * reduces.attention
+
+
+def test_what_peft_prepared_is_cast_around_every_quantized_product() -> None:
+    def time(*, prepared: bool, bits: int = 4) -> float:
+        adapters = Adapters(8, ("q_proj",), bits, prepared=prepared)
+        return compute_step(llama(strategy="ddp", adapters=adapters), A100).compute
+
+    cast = time(prepared=True) - time(prepared=False)
+    # forward and backward, 6 bytes of each input and result; and a wider stream
+    widths = 2 * 4096 + 2 * (4096 + 1024) + 2 * 4096 + 3 * (4096 + 14336)
+    tokens = llama().tokens
+    assert cast > SLOWEST * 2 * 6 * tokens * widths * 32 / get_memory_rate(A100)
+    assert cast < 0.3 * time(prepared=False)
+
+
+def test_a_scale_for_each_row_takes_longer_than_one_for_all() -> None:
+    def time(name: str) -> float:
+        recipe = AUTOCAST._replace(name=name)
+        return compute_step(llama(recipe=recipe, compiled=True), H100).compute
+
+    one = time("autocast, fp8")
+    assert 1.03 * one < time("autocast, fp8 rowwise") < 1.2 * one
+    assert time("autocast rowwise") == time("autocast") > one
+
+
+def test_attention_of_an_mi300x_is_slower_backward() -> None:
+    machine = build_machine(gpus()["MI300X-192GB"], 8, 50e9, "infiniband")
+    ahead, back = compute_attention(llama(), machine)
+    assert back / ahead == pytest.approx(2.5 * 0.25 / 0.155)
+
+
+def test_what_torch_gathers_for_cp_lies_beside_its_first_step_only() -> None:
+    asked = llama(
+        strategy="3d", mesh=Mesh(1, 1, tp=8, cp=8), seq=65536, micro=1, framework="torchtitan"
+    )
+    gathered = (v for v in compute_step(asked, H100).volumes if v.what.startswith("all-gather"))
+    slow = next(v for v in gathered if "keys" in v.what)
+    assert 0.3 * slow.seconds < slow.exposed < slow.seconds
+    ring = compute_step(asked._replace(framework="megatron"), H100)
+    assert all(v.exposed == 0 for v in ring.volumes if "keys" in v.what)

@@ -141,6 +141,17 @@ def test_keys_and_values_go_round_the_ring() -> None:
     assert rings == {"send of keys and values": pytest.approx(3 * 3 * each * SMALL.sizes.layers)}
 
 
+def test_torch_gathers_keys_and_values_and_sends_wide_gradients_on() -> None:
+    asked = setup("fsdp2", mesh=Mesh(1, 1, cp=4), framework="torchtitan", recompute="full")
+    each = 2 * 4 * 16 * 2 * (2 * 128 / 4) * SMALL.sizes.layers
+    rings = {v.what: v.bytes for v in list_volumes(asked, A100) if "keys" in v.what}
+    # forward, again and backward, three quarters of four times as many; in fp32 to a neighbor
+    assert rings == {
+        "all-gather of keys and values": pytest.approx(3 * 3 * each),
+        "send of gradients of keys and values": pytest.approx(4 * 2 * each),
+    }
+
+
 def test_tokens_go_to_their_experts_and_back() -> None:
     asked = setup("fsdp2", model=SPARSE, mesh=Mesh(1, 8, ep=4))
     moved = sent(asked)["all-to-all of tokens"]
