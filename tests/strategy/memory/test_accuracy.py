@@ -222,6 +222,36 @@ def test_a_table_of_own_kernels_and_of_hugging_face_has_rows_of_both() -> None:
     assert read(source=source, locator="Hugging Face + FA2").setup.loss == "plain"
 
 
+def test_litgpts_models_in_thunders_benchmark_are_read_as_litgpts() -> None:
+    setup = read(
+        source="https://github.com/Lightning-AI/lightning-thunder/pull/1",
+        notes="benchmark_litgpt.py",
+        precision="pure bf16",
+    ).setup
+    sizes = setup.model.sizes
+    assert (sizes.fused_qkv, sizes.rotary, setup.repeat_kv) == (True, "part", True)
+    assert (setup.loss, setup.keeps_full_copy, setup.fused_step) == ("narrow", False, True)
+
+
+def test_flagscale_is_megatron_whose_runs_need_not_divide_the_sequence() -> None:
+    for notes, divided in (("", True), ("no sequence parallelism", False)):
+        setup = read(source="llama2-flagscale/README.md", notes=notes).setup
+        assert (setup.framework, setup.sequence_parallel) == ("megatron", divided)
+
+
+def test_a_note_that_a_loss_is_not_fused_is_understood() -> None:
+    for notes, loss in (("fused cross-entropy", "fused"), ("no fused cross-entropy", "plain")):
+        assert read(source="a table", notes=notes).setup.loss == loss
+
+
+def test_notes_say_where_parameters_are_stored_or_gathered_in_fp32_or_stay_gathered() -> None:
+    words = {"source": "a table", "trainable": "LoRA r=8 q,v"}
+    for precision, bits in (("fp32", 32), ("bf16 mixed (fp32 params)", 32), ("bf16 base", 16)):
+        assert read(**words, precision=precision).setup.adapters.bits == bits
+    assert read(notes="autocast over FSDP without MixedPrecision").setup.gathers_as_stored
+    assert read(notes="zero.Init with mem_efficient_linear=False").setup.reshard is False
+
+
 @pytest.mark.parametrize(
     ("words", "memory", "name"),
     [
