@@ -135,7 +135,7 @@ def test_nine_in_ten_lie_within_the_interval_also_without_their_own_source() -> 
         assert found["coverage_pct"] >= 90, metric
 
 
-def test_the_width_of_the_interval_is_that_of_the_residuals_of_all_runs() -> None:
+def test_the_width_of_the_interval_is_that_of_the_residuals_of_the_runs_before_it() -> None:
     files = ("planner_unseen.csv", "planner_unseen_2.csv")
     unseen = (row for name in files for row in benchmark().read_rows(ROWS.with_name(name)))
     scored = score().score_memory([*rows(), *unseen])
@@ -164,19 +164,24 @@ def test_nine_in_ten_steps_are_near_what_was_measured() -> None:
 
 
 @pytest.mark.parametrize(
-    ("file", "memory", "steps", "died"),
-    [("planner_unseen.csv", 63, 67, 6), ("planner_unseen_2.csv", 107, 67, 21)],
+    ("file", "memory", "steps", "died", "most"),
+    [
+        ("planner_unseen.csv", 63, 67, 6, (7, 17, 88)),
+        ("planner_unseen_2.csv", 107, 67, 21, (7, 17, 88)),
+        ("planner_unseen_3.csv", 107, 69, 5, (9, 21, 87)),
+    ],
 )
 def test_runs_that_had_no_part_in_the_planner_are_estimated_to_fit_unless_they_died(
-    file: str, memory: int, steps: int, died: int
+    file: str, memory: int, steps: int, died: int, most: tuple[int, int, int]
 ) -> None:
     unseen = benchmark().read_rows(ROWS.with_name(file))
     assert len({one.id for one in unseen}) == len(unseen)
     scored, timed = score().score_memory(unseen), score().score_steps(unseen)
     assert (len(scored), len(timed)) == (memory, steps)
-    assert score().summarize(scored)["median_pct"] <= 7
-    assert score().summarize(scored)["p90_pct"] <= 17
-    assert score().measure_coverage(scored) >= 88
+    median, p90, covered = most
+    assert score().summarize(scored)["median_pct"] <= median
+    assert score().summarize(scored)["p90_pct"] <= p90
+    assert score().measure_coverage(scored) >= covered
     assert score().summarize(timed)["median_pct"] <= 11
     found = score().score_fits(unseen)
     assert (found["oom_rows"], found["oom_called_fits"]) == (died, 0)
