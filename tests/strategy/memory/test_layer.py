@@ -58,7 +58,7 @@ def test_a_compiled_layer_keeps_that_matrix_whole_too() -> None:
 
 def test_tensor_parallel_ranks_that_share_an_expert_have_all_of_its_tokens() -> None:
     tokens = 2 * (2 * 2 * H)
-    sparse = {"experts": Experts(8, 2, F)}
+    sparse: dict[str, Any] = {"experts": Experts(8, 2, F)}
     shared = SMALL._replace(mesh=Mesh(1, 1, tp=4), sequence_parallel=True)
     own = shared._replace(mesh=Mesh(1, 1, tp=4, etp=1))
     assert layer(shared, **sparse) - layer(own, **sparse) == tokens - tokens / 4
