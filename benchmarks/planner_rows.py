@@ -145,7 +145,12 @@ def _shape(said: Mapping[str, str]) -> Architecture:
         if known is None or (known.layers, known.hidden) != (plain.layers, plain.hidden):
             continue
         if params and abs(build_model(known).count / params - 1) < _ALIKE:
-            return known._replace(name=plain.name, vocab=plain.vocab, fused_qkv=plain.fused_qkv)
+            return known._replace(
+                name=plain.name,
+                vocab=plain.vocab,
+                fused_qkv=plain.fused_qkv,
+                rotary="part" if plain.rotary == "part" else known.rotary,
+            )
     return plain
 
 
@@ -154,6 +159,7 @@ def _plain_shape(said: Mapping[str, str]) -> Architecture:
     heads = _int(said["heads"], hidden // 128)
     gated = said["gated"] == "1"
     classic = not gated and not said["model"].startswith("MPT")
+    litgpt = "litgpt" in said["source"] + said["notes"]
     return Architecture(
         name=said["model"],
         layers=_int(said["layers"], 1),
@@ -170,7 +176,9 @@ def _plain_shape(said: Mapping[str, str]) -> Architecture:
         qkv_bias=classic,
         out_bias=classic,
         mlp_bias=classic,
-        fused_qkv="litgpt" in said["source"],
+        fused_qkv=litgpt,
+        # what is rotated is put beside what is not, of however many elements (litgpt/model.py)
+        rotary="part" if litgpt else "whole",
     )
 
 
@@ -211,7 +219,7 @@ def _loss(said: Mapping[str, str], framework: str) -> str:
     compiled = (
         titan and said["compile"] == "1" and _is_recent(said, month=4)
     )  # pytorch/torchtitan, pull request 1033
-    fused = re.search(r"fused (linear )?(ce|cross)|liger|unsloth", words, re.IGNORECASE)
+    fused = re.search(r"(?<!no )fused (linear )?(ce|cross)|liger|unsloth", words, re.IGNORECASE)
     kinds = {
         # its ChunkedLossWrapper puts the output layer into the chunks too (docs/chunked_loss.md)
         "fused": bool(fused) or (titan and "chunked" in notes),
@@ -247,7 +255,8 @@ def _adapters(said: Mapping[str, str]) -> Adapters | None:
         # their benchmarks' recipes: peft.target_modules = ["linear_qkv"]
         targets = ("q_proj", "k_proj", "v_proj", "qkv")
     whole = ("embedding", "head") if "emb" in words else ()
-    bits = 4 if "QLoRA" in words else 8 if "int8" in said["precision"] else 16
+    stored = 32 if re.search(r"^fp32|fp32 params", said["precision"]) else 16
+    bits = 4 if "QLoRA" in words else 8 if "int8" in said["precision"] else stored
     prepared = bits == 4 and _PREPARED.search(said["source"] + said["notes"]) is not None
     prepared = prepared and not re.search(r"FSDP|ZeRO-?3", said["strategy"], re.IGNORECASE)
     return Adapters(
@@ -289,6 +298,8 @@ def _setup(said: Mapping[str, str]) -> Setup:
         recompute=_recompute(said),  # type: ignore[arg-type]
         offload=_offload(said["offload"]),
         offload_activations="activations" in said["offload"],
+        reshard="mem_efficient_linear=False" not in said["notes"],
+        gathers_as_stored="without MixedPrecision" in said["notes"],
         framework="megatron" if framework in {"nanotron", "megatron"} else framework,
         flash=said["flash_attn"] != "0",
         compiled=said["compile"] == "1",
@@ -296,9 +307,10 @@ def _setup(said: Mapping[str, str]) -> Setup:
         persistent_grads=native or (strategy == "ddp" and data > 1),
         # InternEvo steps with torch's own AdamW (train/training_internlm.py)
         fused_step=framework not in {"transformers", "internevo"},
-        repeat_kv=framework in {"torchtitan", "torchtune", "litgpt"},
+        repeat_kv=framework in {"torchtitan", "torchtune", "litgpt", "thunder"},
         loose=bool(re.search(r"variable-length|padded, not packed", said["notes"])),
-        sequence_parallel=framework in {"torchtitan", "nanotron", "megatron"},
+        sequence_parallel=framework in {"torchtitan", "nanotron", "megatron"}
+        and "no sequence parallelism" not in said["notes"],
         overlap_tp=_overlaps_tp(said),
         fused_dispatch=re.search("DeepEP|HybridEP", said["locator"] + said["notes"]) is not None,
         overlap_experts="overlap_moe_expert_parallel_comm" in said["notes"],

@@ -43,9 +43,10 @@ FRAMEWORKS: Table = (
     (r"automodel", "automodel"),
     (r"nanotron", "nanotron"),
     (r"torchtune", "torchtune"),
+    (r"lightning-thunder", "thunder"),
     (r"litgpt", "litgpt"),
     (r"bigscience|gpt-neox", "megatron-deepspeed"),
-    (r"megatron|nemo", "megatron"),
+    (r"megatron|nemo|flagscale", "megatron"),
     (r"foundry", "mosaic"),
     (r"internevo|internlm/", "internevo"),
 )

@@ -47,7 +47,7 @@ class Adapters(NamedTuple):
     targets: tuple[str, ...]
     """Names of the tensors that have adapters; empty means every linear layer."""
     bits: int = 16
-    """Of a frozen linear layer's element: 4 for QLoRA."""
+    """Of a frozen element: 4 for QLoRA, whose other layers have 16; 32 where nothing is narrow."""
     trained_fully: tuple[str, ...] = ()
     """Kinds of tensors that are trained whole: embedding, head."""
     dropout: bool = True
@@ -82,7 +82,12 @@ class Setup(NamedTuple):
     offload: Offloaded = Offloaded()
     offload_activations: bool = False
     reshard: bool | int = True
-    """fsdp2: ``reshard_after_forward``."""
+    """fsdp2: ``reshard_after_forward``. zero3: False where autograd keeps gathered weights for the
+    backward pass, as without ``zero.Init``'s own linear layer (DeepSpeed, runtime/zero/linear.py).
+    """
+    gathers_as_stored: bool = False
+    """FSDP without MixedPrecision: it gathers parameters as they are stored, and autocast alone
+    makes what is computed narrow."""
     split_root: bool = False
     """fsdp2: the embedding is a unit of its own, and so is the output layer with its norm."""
     framework: str = "torch"

@@ -12,9 +12,13 @@ from jobgen.strategy.memory.layer import (
     FP32,
     compute_norm,
     get_residual_bytes,
+    get_routed_divisor,
+    get_softmax_bytes,
     get_width_divisor,
     has_autocast,
     keep_all,
+    keep_feed_forward,
+    keep_score,
     keep_selective,
     keeps_input,
 )
@@ -93,11 +97,28 @@ def _gradients(setup: Setup) -> float:
         active = sizes.experts.active
         routed = active * sizes.experts.ffn + sizes.experts.shared_ffn
         # a router's weights in fp32 make three fp32 tensors of what comes back from the experts
-        weighted = (3 * FP32 + width) * active * sizes.hidden / get_width_divisor(setup)
+        weighted = (3 * FP32 + width) * active * sizes.hidden / get_routed_divisor(setup)
         inside = max(each * width * routed / setup.mesh.tp, weighted)
+    if not setup.flash:
+        inside = max(inside, _flow_scores(setup))
     if sizes.norms > 2:  # one in front of each half of the layer and one behind
         inside = max(inside, 5.0 * FP32 * sizes.hidden / get_width_divisor(setup))
     return inside + get_residual_bytes(setup) * sizes.hidden / get_width_divisor(setup)
+
+
+def _flow_scores(setup: Setup) -> float:
+    """Bytes of one token while scores of attention that are in memory go backward, beside what was
+    kept of them, and less what the feed-forward layer has freed by then.
+
+    Softmax has its output, that output's gradient and its input's at once (transformers,
+    ``eager_attention_forward``); Megatron's works in its gradient's memory.
+    """
+    sizes, width = setup.model.sizes, setup.recipe.compute
+    if setup.framework.startswith("megatron"):
+        more = float(width)
+    else:
+        more = 3.0 * get_softmax_bytes(setup) + width * sizes.softcap - keep_score(setup)
+    return (sizes.heads * setup.seq * more - keep_feed_forward(setup)) / setup.mesh.tp
 
 
 _LOSS = {

@@ -19,15 +19,23 @@ def get_width_divisor(setup: Setup) -> int:
     return setup.mesh.tp if setup.sequence_parallel else 1
 
 
+def get_routed_divisor(setup: Setup) -> float:
+    """What divides tokens on their way to the experts and back: ranks that share an expert each
+    need all of its tokens, and gather them (Megatron-LM, core/transformer/moe/token_dispatcher.py).
+    """
+    return get_width_divisor(setup) / (setup.mesh.expert_tp if setup.sequence_parallel else 1)
+
+
 def has_autocast(setup: Setup) -> bool:
     """Under autocast the stream between layers stays in the type of the embedding, which is that
     of the parameters. Beside adapters it is fp32 where what is not quantized was made so (peft,
-    utils/other.py, ``prepare_model_for_kbit_training``), and has 16 bits elsewhere.
+    utils/other.py, ``prepare_model_for_kbit_training``) or is as it was stored.
     """
+    narrow = setup.recipe.compute < FP32
     if setup.adapters is not None:
-        return setup.adapters.prepared and setup.recipe.compute < FP32
-    sharded = setup.strategy.startswith("fsdp")
-    return setup.recipe.params == FP32 and setup.recipe.compute < FP32 and not sharded
+        return narrow and (setup.adapters.prepared or setup.adapters.bits > 16)
+    cast = setup.strategy.startswith("fsdp") and not setup.gathers_as_stored
+    return narrow and setup.recipe.params == FP32 and not cast
 
 
 def get_residual_bytes(setup: Setup) -> int:
@@ -38,11 +46,12 @@ def get_residual_bytes(setup: Setup) -> int:
 def keep_all(setup: Setup) -> float:
     """Where nothing is computed again."""
     sizes = setup.model.sizes
-    wide = _norms(setup) + _experts_wide(setup)
-    inside = _attention(setup) + _feed_forward(setup)
+    wide = _norms(setup) / get_width_divisor(setup)
+    routed = _experts_wide(setup) / get_routed_divisor(setup)
+    inside = _attention(setup) + keep_feed_forward(setup)
     # LayerNorm keeps a mean and a deviation in fp32 (the CPU's in its input's type), RMSNorm one
     sums = (8.0 if sizes.layer_norm else 4.0) * _count(setup)
-    return wide / get_width_divisor(setup) + inside / setup.mesh.tp + sums + _adapted(setup)
+    return wide + routed + inside / setup.mesh.tp + sums + _adapted(setup)
 
 
 def compute_norm(setup: Setup) -> float:
@@ -91,7 +100,7 @@ def _attention(setup: Setup) -> float:
         kept = float(width * (a * (2 * turned + 2 * mla.v_dim) + low))
     else:
         kept = width * _heads(setup) + _normed_heads(setup)
-    scores = 0.0 if setup.flash else a * setup.seq * _score(setup)
+    scores = 0.0 if setup.flash else a * setup.seq * keep_score(setup)
     return kept + FP32 * a + scores + (2 * d if sizes.sinks else 0)
 
 
@@ -104,9 +113,9 @@ def _heads(setup: Setup) -> int:
     # the output's linear layer then keeps a copy
     twice = sizes.rotary == "part" and not setup.compiled
     out = (2 if twice else 1) * a * d
-    if not sizes.fused_qkv or setup.repeat_kv or setup.compiled:
+    if not sizes.fused_qkv or groups > g:
         return a * d + 2 * groups * d + out
-    # views of the one matrix's output keep all of it; what is rotated is new
+    # views of the one matrix's output keep all of it, compiled or not; what is rotated is new
     fused = (a + 2 * g) * d
     return fused + out + ((a + g) * d if sizes.rotary else 0)
 
@@ -122,18 +131,25 @@ def _normed_heads(setup: Setup) -> float:
     return float((FP32 + multiplied) * heads * sizes.head_dim + sums)
 
 
-def _score(setup: Setup) -> float:
+def keep_score(setup: Setup) -> float:
     """Bytes of one score of attention, where all are in memory.
 
     Megatron keeps them after softmax, and after dropout with its mask of a byte (arXiv:2205.05198,
     section 4.1); transformers in fp32 after softmax and once more for the product with the values
     (``eager_attention_forward``), and a tanh before.
     """
-    width = setup.recipe.compute
+    width, wide = setup.recipe.compute, get_softmax_bytes(setup)
     if setup.framework.startswith("megatron"):
         return 2 * width + 1
-    cast = width if width < FP32 else 0
-    return FP32 + cast + (width if setup.model.sizes.softcap else 0)
+    cast = width if width < wide else 0
+    return wide + cast + (width if setup.model.sizes.softcap else 0)
+
+
+def get_softmax_bytes(setup: Setup) -> int:
+    """Bytes of one score after softmax: GPT-2's has the type of the scores (transformers,
+    models/gpt2), unless autocast widens it."""
+    narrow = setup.model.sizes.transposed and not has_autocast(setup)
+    return setup.recipe.compute if narrow else FP32
 
 
 _PLAIN = {"fused": 2, "eager": 5, "relu": 1}
@@ -145,7 +161,7 @@ _WIDE_EAGER = 18
 follows from it, on CUDA (torch.amp's list of operations; the CPU's list does not have pow)."""
 
 
-def _feed_forward(setup: Setup) -> float:
+def keep_feed_forward(setup: Setup) -> float:
     """Bytes inside the feed-forward layer: gate, its activation, up and their product."""
     sizes, width = setup.model.sizes, setup.recipe.compute
     kept = _PLAIN["fused" if setup.compiled and sizes.activation == "eager" else sizes.activation]

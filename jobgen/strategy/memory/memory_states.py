@@ -229,13 +229,14 @@ def count_trained(setup: Setup, stage: PipelineStage) -> tuple[float, float]:
     part = stage.inside * setup.mesh.tp / max(1, setup.model.count - setup.model.outside)
     linear = _linear(setup) * part / setup.mesh.tp
     other = stage.params - linear
-    frozen = linear * _frozen(adapters) + other * (4.0 if adapters.prepared else 2.0)
+    wide = adapters.prepared or adapters.bits > 16
+    frozen = linear * _frozen(adapters) + other * (4.0 if wide else 2.0)
     whole = 0.0
     for kind in adapters.trained_fully:
         # a copy is trained, and the frozen one stays (peft, utils/other.py, ModulesToSaveWrapper)
         whole += _whole_kind(setup, kind) / setup.mesh.tp
-    wide = adapters.width / setup.recipe.params
-    return wide * _adapted(setup) * part / setup.mesh.tp + whole, frozen
+    each = adapters.width / setup.recipe.params
+    return each * _adapted(setup) * part / setup.mesh.tp + whole, frozen
 
 
 def _whole_kind(setup: Setup, kind: str) -> float:

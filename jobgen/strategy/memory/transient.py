@@ -64,7 +64,8 @@ def _copied(setup: Setup, stage: PipelineStage) -> Transient:
     narrow = recipe.params > recipe.compute and setup.measured is None
     trained, _ = count_trained(setup, stage)
     whole, largest = stage.inside + head, stage.largest + head
-    if setup.adapters is not None:  # what is frozen has 16 bits or fewer, but for a prepared head
+    if setup.adapters is not None and setup.adapters.bits <= 16:
+        # what is frozen has 16 bits or fewer, but for a prepared head
         whole = largest = trained + (head if setup.adapters.prepared else 0.0)
     cast = recipe.compute * whole if narrow else 0.0
     buckets = recipe.grads * trained if setup.copied_grads else 0.0
@@ -80,7 +81,10 @@ def _gathered(setup: Setup, stage: PipelineStage) -> Transient:
     """FSDP: two layers, and the root for the whole of the step."""
     recipe, cut = setup.recipe, count_shards(setup)
     trained, frozen = count_trained(setup, stage)
-    each = recipe.compute if setup.adapters is None else frozen / max(1.0, stage.params)
+    each = float(recipe.params if setup.gathers_as_stored else recipe.compute)
+    width = each  # of gathered gradients too
+    if setup.adapters is not None:
+        each = min(each, frozen / max(1.0, stage.params))
     if cut == 1 or setup.strategy == "fsdp-no-shard":
         held = stage.params if setup.adapters is None else trained
         cast = recipe.compute * held if recipe.params > recipe.compute else 0.0
@@ -90,6 +94,9 @@ def _gathered(setup: Setup, stage: PipelineStage) -> Transient:
     if setup.reshard is not True and setup.reshard is not False:
         units += stage.inside / setup.reshard
     params = each * (units + stage.outside)
+    if setup.gathers_as_stored:  # a linear layer keeps the copy that autocast makes of its weight
+        kept = stage.inside if setup.recompute == "none" else stage.largest
+        params += recipe.compute * kept
     if setup.adapters is not None:
         pool = (recipe.compute + recipe.reduce) * trained / max(1.0, stage.layers)
         return Transient(params, params, pool, _step(setup, trained, cut))
@@ -100,10 +107,10 @@ def _gathered(setup: Setup, stage: PipelineStage) -> Transient:
     pool, first, inputs = _buffer_gradients(setup, stage, (end if apart else 0.0, root))
     if apart:  # the embedding is not gathered while the loss is computed
         params -= each * end
-    backward = params + recipe.compute * (unit + root)
+    backward = params + width * (unit + root)
     # one root is reduced last (_fsdp_state.py, ``_root_post_backward_final_callback``)
     waits = stage.last and not apart and count_whole_grads(setup, stage) == 0
-    returning = params + (recipe.compute * end if waits else 0.0)
+    returning = params + (width * end if waits else 0.0)
     # a loss that is fused with the output layer makes that layer's gradient at once
     at_loss = returning if setup.loss == "fused" else params
     step = _step(setup, trained, cut) + _widen(setup, trained / cut)
@@ -147,7 +154,7 @@ def _zero(setup: Setup, stage: PipelineStage) -> Transient:
         gather = min(_GATHER, trained) * recipe.compute
         step = max(fp32 + _step(setup, trained, cut), gather)
         return Transient(0.0, 0.0, bucket * (2 if setup.strategy == "zero2" else 1), step)
-    live = recipe.compute * min(_LIVE, stage.params)
+    live = recipe.compute * (stage.params if setup.reshard is False else min(_LIVE, stage.params))
     gone = min(_LIVE, trained / cut)
     # a sub-group's gradients are flattened, and widened (stage3.py, ``_prepare_fp32_grad_…``)
     step = (recipe.grads + 4.0) * gone if widens else 0.0
@@ -164,8 +171,11 @@ def _widen(setup: Setup, trained: float) -> float:
 
 def _step(setup: Setup, trained: float, cut: int) -> float:
     """torch's foreach AdamW makes the root of the second moments of all parameters at once
-    (torch/optim/adamw.py, ``_multi_tensor_adamw``); the fused one makes nothing."""
-    if setup.fused_step or setup.offload.optimizer or setup.step_in_backward:
+    (torch/optim/adamw.py, ``_multi_tensor_adamw``); the fused one makes nothing, nor does
+    bitsandbytes', which steps parameter by parameter (optim/optimizer.py, ``Optimizer8bit.step``).
+    """
+    by_parameter = setup.step_in_backward or setup.recipe.embedding_moments is not None
+    if setup.fused_step or setup.offload.optimizer or by_parameter:
         return 0.0
     return setup.step_copies * trained / cut * setup.recipe.moments / 2
 

@@ -135,7 +135,7 @@ def test_nine_in_ten_lie_within_the_interval_also_without_their_own_source() -> 
         assert found["coverage_pct"] >= 90, metric
 
 
-def test_the_width_of_the_interval_is_that_of_the_residuals_of_all_runs() -> None:
+def test_the_width_of_the_interval_is_that_of_the_residuals_of_the_runs_before_it() -> None:
     files = ("planner_unseen.csv", "planner_unseen_2.csv")
     unseen = (row for name in files for row in benchmark().read_rows(ROWS.with_name(name)))
     scored = score().score_memory([*rows(), *unseen])
@@ -164,19 +164,24 @@ def test_nine_in_ten_steps_are_near_what_was_measured() -> None:
 
 
 @pytest.mark.parametrize(
-    ("file", "memory", "steps", "died"),
-    [("planner_unseen.csv", 63, 67, 6), ("planner_unseen_2.csv", 107, 67, 21)],
+    ("file", "memory", "steps", "died", "most"),
+    [
+        ("planner_unseen.csv", 63, 67, 6, (7, 17, 88)),
+        ("planner_unseen_2.csv", 107, 67, 21, (7, 17, 88)),
+        ("planner_unseen_3.csv", 107, 69, 5, (9, 21, 87)),
+    ],
 )
 def test_runs_that_had_no_part_in_the_planner_are_estimated_to_fit_unless_they_died(
-    file: str, memory: int, steps: int, died: int
+    file: str, memory: int, steps: int, died: int, most: tuple[int, int, int]
 ) -> None:
     unseen = benchmark().read_rows(ROWS.with_name(file))
     assert len({one.id for one in unseen}) == len(unseen)
     scored, timed = score().score_memory(unseen), score().score_steps(unseen)
     assert (len(scored), len(timed)) == (memory, steps)
-    assert score().summarize(scored)["median_pct"] <= 7
-    assert score().summarize(scored)["p90_pct"] <= 17
-    assert score().measure_coverage(scored) >= 88
+    median, p90, covered = most
+    assert score().summarize(scored)["median_pct"] <= median
+    assert score().summarize(scored)["p90_pct"] <= p90
+    assert score().measure_coverage(scored) >= covered
     assert score().summarize(timed)["median_pct"] <= 11
     found = score().score_fits(unseen)
     assert (found["oom_rows"], found["oom_called_fits"]) == (died, 0)
@@ -232,6 +237,36 @@ def test_a_table_of_own_kernels_and_of_hugging_face_has_rows_of_both() -> None:
     source = "https://github.com/unslothai/unsloth README.md"
     assert read(source=source, locator="Unsloth").setup.loss == "fused"
     assert read(source=source, locator="Hugging Face + FA2").setup.loss == "plain"
+
+
+def test_litgpts_models_in_thunders_benchmark_are_read_as_litgpts() -> None:
+    setup = read(
+        source="https://github.com/Lightning-AI/lightning-thunder/pull/1",
+        notes="benchmark_litgpt.py",
+        precision="pure bf16",
+    ).setup
+    sizes = setup.model.sizes
+    assert (sizes.fused_qkv, sizes.rotary, setup.repeat_kv) == (True, "part", True)
+    assert (setup.loss, setup.keeps_full_copy, setup.fused_step) == ("narrow", False, True)
+
+
+def test_flagscale_is_megatron_whose_runs_need_not_divide_the_sequence() -> None:
+    for notes, divided in (("", True), ("no sequence parallelism", False)):
+        setup = read(source="llama2-flagscale/README.md", notes=notes).setup
+        assert (setup.framework, setup.sequence_parallel) == ("megatron", divided)
+
+
+def test_a_note_that_a_loss_is_not_fused_is_understood() -> None:
+    for notes, loss in (("fused cross-entropy", "fused"), ("no fused cross-entropy", "plain")):
+        assert read(source="a table", notes=notes).setup.loss == loss
+
+
+def test_notes_say_where_parameters_are_stored_or_gathered_in_fp32_or_stay_gathered() -> None:
+    words = {"source": "a table", "trainable": "LoRA r=8 q,v"}
+    for precision, bits in (("fp32", 32), ("bf16 mixed (fp32 params)", 32), ("bf16 base", 16)):
+        assert read(**words, precision=precision).setup.adapters.bits == bits
+    assert read(notes="autocast over FSDP without MixedPrecision").setup.gathers_as_stored
+    assert read(notes="zero.Init with mem_efficient_linear=False").setup.reshard is False
 
 
 @pytest.mark.parametrize(

@@ -48,6 +48,24 @@ def test_a_matrix_for_queries_keys_and_values_is_kept_whole_beside_what_is_rotat
     assert layer(rotary="part") - layer() == 2 * A * D
 
 
+def test_a_compiled_layer_keeps_that_matrix_whole_too() -> None:
+    """torch's min-cut partitioner saves the values as a view of it, and what is rotated anew."""
+    compiled = SMALL._replace(compiled=True)
+    more = 2 * (A + 2 * G) * D - 2 * G * D
+    assert layer(compiled, fused_qkv=True) - layer(compiled) == more
+    assert layer(compiled, fused_qkv=True, rotary="") - layer(compiled) == 0
+
+
+def test_tensor_parallel_ranks_that_share_an_expert_have_all_of_its_tokens() -> None:
+    tokens = 2 * (2 * 2 * H)
+    sparse: dict[str, Any] = {"experts": Experts(8, 2, F)}
+    shared = SMALL._replace(mesh=Mesh(1, 1, tp=4), sequence_parallel=True)
+    own = shared._replace(mesh=Mesh(1, 1, tp=4, etp=1))
+    assert layer(shared, **sparse) - layer(own, **sparse) == tokens - tokens / 4
+    whole = shared._replace(sequence_parallel=False)
+    assert layer(whole, **sparse) - layer(whole, experts=Experts(8, 1, 2 * F)) == tokens / 2
+
+
 def test_experts_keep_a_copy_of_the_token_for_each_that_it_passes() -> None:
     sparse = layer(experts=Experts(8, 2, F))
     assert sparse == 2 * NORM + ATTENTION + 2 * (4 * 2 * F) + 2 * (2 * 2 * H)
@@ -100,3 +118,5 @@ def test_scores_are_kept_where_attention_is_not_flash() -> None:
     megatron = here._replace(framework="megatron")
     core = compute_kept(megatron).layer - compute_kept(megatron._replace(flash=True)).layer
     assert core / here.tokens == A * 100 * 5
+    gpt2 = layer(here, transposed=True) - layer(here._replace(flash=True), transposed=True)
+    assert gpt2 / here.tokens == A * 100 * 2

@@ -21,7 +21,7 @@ from jobgen.strategy.memory.memory_states import (
     list_stages,
 )
 from jobgen.strategy.memory.outside import compute_context
-from jobgen.strategy.memory.recipes import RECIPES
+from jobgen.strategy.memory.recipes import RECIPES, get_recipe
 from jobgen.strategy.memory.transient import compute_transient
 from jobgen.strategy.setup import Adapters, Setup
 from jobgen.strategy.shapes.architecture import Architecture, Experts
@@ -269,6 +269,37 @@ def test_what_is_not_sharded_steps_over_what_is_trained() -> None:
     stage = list_stages(setup)[0]
     small, large = (compute_transient(each, stage).step for each in (setup, whole))
     assert small < large / 10
+
+
+def test_an_optimizer_in_8_bits_steps_parameter_by_parameter() -> None:
+    setup = FSDP._replace(recipe=get_recipe("pure", "adamw8bit"), fused_step=False)
+    stage = list_stages(setup)[0]
+    assert compute_transient(setup, stage).step == 0
+    assert compute_transient(setup._replace(recipe=RECIPES["pure"]), stage).step > 0
+
+
+def test_fsdp_without_mixed_precision_gathers_fp32_and_passes_it_on() -> None:
+    stored = FSDP._replace(gathers_as_stored=True)
+    stage = list_stages(FSDP)[0]
+    plain, wide = (compute_transient(setup, stage) for setup in (FSDP, stored))
+    assert wide.forward == 2 * plain.forward + 2 * stage.largest  # and autocast's copy of a layer
+    assert compute_kept(stored).input == 2 * compute_kept(FSDP).input
+
+
+def test_a_frozen_base_in_fp32_takes_twice_as_much_and_so_does_the_stream() -> None:
+    narrow = LORA._replace(strategy="ddp", mesh=Mesh(1, 1), recipe=RECIPES["autocast"])
+    wide = narrow._replace(adapters=Adapters(8, (), bits=32))
+    stage = list_stages(wide)[0]
+    assert count_trained(wide, stage)[1] == 2 * count_trained(narrow, stage)[1]
+    assert compute_kept(wide).input == 2 * compute_kept(narrow).input
+
+
+def test_zero3_without_its_own_linear_layer_keeps_gathered_weights() -> None:
+    large = FSDP._replace(model=build_model(SHAPE._replace(layers=100)), strategy="zero3")
+    stage = list_stages(large)[0]
+    assert stage.params > 1e9  # max_live_parameters
+    assert compute_transient(large, stage).forward == 2 * 1e9
+    assert compute_transient(large._replace(reshard=False), stage).forward == 2 * stage.params
 
 
 def test_modules_that_are_loaded_at_once_take_a_gibibyte_more() -> None:

@@ -86,6 +86,20 @@ def test_the_backward_pass_needs_what_the_formula_says(
 
 
 @pytest.mark.parametrize("recompute", ["none", "full"])
+@pytest.mark.parametrize("precision", ["bf16", "fp32"])
+@pytest.mark.parametrize("kind", ["llama", "gpt2", "gemma2", "opt"])
+def test_scores_in_memory_need_what_the_formula_says(
+    kind: str, precision: str, recompute: str
+) -> None:
+    from tests.strategy.memory import traced
+
+    said: Kept = compute_kept(setup(kind, precision, recompute)._replace(flash=False))
+    found = traced.trace(kind, precision, recompute, 2, attention="eager")
+    most = 2 * said.layer + max(said.working, said.ending)
+    assert most == pytest.approx(found.peak, rel=WITHIN)
+
+
+@pytest.mark.parametrize("recompute", ["none", "full"])
 @pytest.mark.parametrize(("kind", "precision"), CASES)
 def test_the_loss_needs_what_the_formula_says(kind: str, precision: str, recompute: str) -> None:
     asked = setup(kind, precision, recompute, vocab=WORDS)

@@ -69,12 +69,20 @@ def config(kind: str, layers: int, vocab: int) -> transformers.PretrainedConfig:
 
 
 @cache
-def trace(kind: str, precision: str, recompute: str, layers: int, vocab: int = 64) -> Traced:
+def trace(
+    kind: str,
+    precision: str,
+    recompute: str,
+    layers: int,
+    vocab: int = 64,
+    attention: str = "causal",
+) -> Traced:
     """One forward and one backward pass under FakeTensorMode."""
     wide = precision != "bf16"
     amp = torch.autocast("cpu", torch.bfloat16) if precision == "autocast" else nullcontext()
     with FakeTensorMode(allow_non_fake_inputs=True), set_checkpoint_early_stop(False):
-        model = _model(kind, torch.float32 if wide else torch.bfloat16, layers, vocab)
+        made = config(kind, layers, vocab)
+        model = _model(made, torch.float32 if wide else torch.bfloat16, attention)
         if recompute != "none":
             for layer in _layers(model):
                 _recomputed(layer, recompute)
@@ -99,14 +107,14 @@ def _rest(snapshot: dict[torch.device, dict[Any, int]]) -> int:
     )
 
 
-def _model(kind: str, dtype: torch.dtype, layers: int, vocab: int) -> Any:
+def _model(made: transformers.PretrainedConfig, dtype: torch.dtype, attention: str) -> Any:
     """The model, made in its own type: ``.to(dtype)`` cannot be had under FakeTensorMode."""
     transformers.AttentionInterface.register("causal", _causal)
     before = torch.get_default_dtype()
     torch.set_default_dtype(dtype)
     try:
         make: Any = transformers.AutoModelForCausalLM.from_config
-        model = make(config(kind, layers, vocab), attn_implementation="causal", dtype=dtype)
+        model = make(made, attn_implementation=attention, dtype=dtype)
     finally:
         torch.set_default_dtype(before)
     return model.train()
