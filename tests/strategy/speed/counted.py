@@ -17,7 +17,8 @@ def count(kind: str, layers: int, vocab: int) -> tuple[dict[str, Any], int]:
     """What the payload counts of the whole model in 16 bits, and what torch's own counter does,
     which knows no attention of CPUs."""
     with FakeTensorMode(allow_non_fake_inputs=True):
-        model = traced._model(kind, torch.bfloat16, layers, vocab)
+        sizes = traced.config(kind, layers, vocab)
+        model = traced._model(sizes, torch.bfloat16, "causal")
         words = torch.zeros(traced.BATCH, traced.SEQ, dtype=torch.long)
         counter = make_counter(UnitChain(torch, model, []))
         with FlopCounterMode(display=False) as known, counter:
