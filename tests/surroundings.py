@@ -1,10 +1,11 @@
-"""What tests do not take from whoever runs them: Slurm, a git hook, a terminal, nohup."""
+"""What tests do not take from whoever runs them: Slurm, a git hook, a terminal, nohup, a cache."""
 
 from __future__ import annotations
 
 import os
 import re
 import signal
+import sys
 from collections.abc import MutableMapping
 
 _OURS = "JOBGEN_REQUIRE_CLUSTER|JOBGEN_FAULTS|JOBGEN_MUTATIONS"
@@ -14,6 +15,8 @@ _FOREIGN = re.compile(
     r"|(?:JOBGEN|PREFLIGHT|GIT|NCCL|RCCL|PET|TORCHELASTIC|ACCELERATE|XDG)_.*"
     r"|(?:(?:LOCAL|GROUP|ROLE)_)?(?:RANK|WORLD_SIZE)|MASTER_(?:ADDR|PORT)"
     r"|COLUMNS|LINES|NO_COLOR|FORCE_COLOR|CLICOLOR.*|PAGER|EDITOR|VISUAL"
+    # without a cache each worker, and each Python that a test starts, compiles all modules anew
+    r"|PYTHONDONTWRITEBYTECODE"
     r"|BASH_ENV|ENV|CDPATH|SSH_AUTH_SOCK|SSH_ASKPASS.*)"
 )
 
@@ -22,6 +25,7 @@ def forget(environ: MutableMapping[str, str] = os.environ) -> None:
     """Drop these variables; take the usual umask, and Ctrl-C, which nohup and & ignore."""
     for name in [name for name in environ if _FOREIGN.fullmatch(name)]:
         del environ[name]
+    sys.dont_write_bytecode = False
     os.umask(0o022)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
