@@ -9,6 +9,7 @@ and srun with ``--kill-on-bad-exit``. This file is the program of that process, 
 from __future__ import annotations
 
 import faulthandler
+import gc
 import importlib.util
 import json
 import os
@@ -147,6 +148,7 @@ def serve() -> None:
     for program, needs in NEEDS.items():
         if all(map(importlib.util.find_spec, needs)):
             __import__(program)
+    gc.freeze()  # else each rank's collector goes through, and so copies, all that was imported
     _say(out, "warm")
     for line in sys.stdin:
         folder, program, words, env = json.loads(line)

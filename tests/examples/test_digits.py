@@ -17,6 +17,7 @@ import pytest
 
 from jobgen.payload import localslurm
 from jobgen.payload.localslurm import processes
+from tests.cluster.texts import FOLDER_OF_PYTHON
 from tests.e2e.runs import NOT_ASKED
 from tests.e2e.runs import hold as wait_at_pause
 from tests.ports import reserved_port
@@ -44,7 +45,7 @@ class User:
             env={
                 **os.environ,
                 "HOME": str(self.home),
-                "PYTHONPATH": str(ROOT),
+                "PYTHONPATH": f"{ROOT}:{FOLDER_OF_PYTHON}",
                 "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
             },
             cwd=self.home,
@@ -166,8 +167,9 @@ def test_after_cancel_no_process_carries_the_token(user: User) -> None:
     assert "CANCELLED" in user.jobgen("ls")
 
 
-SMALL = ("--set", "run=train.py --epochs 4", "--set", "procs_per_node=1")
+RANK_A_NODE = ("--set", "procs_per_node=1")
 """As few ranks as have to meet: most of a short job is the import of torch."""
+SMALL = ("--set", "run=train.py --epochs 4", *RANK_A_NODE)
 
 
 @TORCH
