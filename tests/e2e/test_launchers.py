@@ -18,9 +18,6 @@ pytestmark = [
 ]
 
 
-TRAINS = "torchrun c10d"
-"""The launcher under which ``make test`` trains too: test_strategies.py trains under all others,
-and to import torch is most of what a short training costs."""
 PRINTS = """\
 import os, re, secrets, socket, time
 from pathlib import Path
@@ -34,7 +31,10 @@ def sampled():
 while not sampled():
     time.sleep(0.1)
 """
-"""Says what the digits example says of a rank, and ends when both monitors have seen it."""
+"""Says what the digits example says of a rank, and ends when both monitors have seen it.
+
+``make test`` trains under no launcher here: test_same_job.py does so under torchrun, and
+test_strategies.py under all. To import torch is most of what a short training costs."""
 _runs: dict[str, Run] = {}
 
 
@@ -45,7 +45,7 @@ def run(request: pytest.FixtureRequest, cluster: Cluster, tmp_path: Path) -> Run
     if name not in _runs:
         keys = {"run": "train.py --epochs 3", "launcher": LAUNCHERS[name], "monitor": "1s"}
         job = digits(tmp_path / "job", **keys)
-        if name != TRAINS and not request.config.getoption("--full"):
+        if not request.config.getoption("--full"):
             job.with_name("train.py").write_text(PRINTS)
         _runs[name] = submit(cluster, job)
         assert _runs[name].wait() == 0, _runs[name].story()
@@ -58,7 +58,7 @@ every_launcher = pytest.mark.parametrize(
 """The others have their case in test_strategies.py."""
 
 
-@pytest.mark.parametrize("run", one_of_each(LAUNCHERS, [TRAINS]), indirect=True)
+@pytest.mark.parametrize("run", one_of_each(LAUNCHERS, []), indirect=True)
 def test_it_trains_to_the_same_accuracy(run: Run) -> None:
     assert run.show()["state"] == "COMPLETED"
     assert accuracy(run) >= 96.0

@@ -173,7 +173,9 @@ SMALL = ("--set", "run=train.py --epochs 4", *RANK_A_NODE)
 
 
 @TORCH
+@pytest.mark.exhaustive
 def test_a_warned_job_saves_goes_back_to_the_queue_and_finishes(user: User) -> None:
+    """In make test: tests/e2e/test_ends.py, at the time limit of a cluster."""
     asked = f"state.epoch >= 2 and {NOT_ASKED}"
     user.submit("job.requeue.yaml", *SMALL, "--set", "launcher=srun", hold=asked)
     user.wait_for("epoch  2")
@@ -190,7 +192,9 @@ def test_a_warned_job_saves_goes_back_to_the_queue_and_finishes(user: User) -> N
 
 
 @TORCH
+@pytest.mark.exhaustive
 def test_an_elastic_job_goes_on_from_its_checkpoint_when_a_rank_is_killed(user: User) -> None:
+    """In make test: tests/e2e/test_elastic.py, where a whole node is lost."""
     # the second start begins behind this place
     user.submit("job.elastic.yaml", *SMALL, hold="state.epoch == 2")
     user.wait_for("epoch  2")
