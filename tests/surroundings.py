@@ -15,8 +15,6 @@ _FOREIGN = re.compile(
     r"|(?:JOBGEN|PREFLIGHT|GIT|NCCL|RCCL|PET|TORCHELASTIC|ACCELERATE|XDG)_.*"
     r"|(?:(?:LOCAL|GROUP|ROLE)_)?(?:RANK|WORLD_SIZE)|MASTER_(?:ADDR|PORT)"
     r"|COLUMNS|LINES|NO_COLOR|FORCE_COLOR|CLICOLOR.*|PAGER|EDITOR|VISUAL"
-    # without a cache each worker, and each Python that a test starts, compiles all modules anew
-    r"|PYTHONDONTWRITEBYTECODE"
     r"|BASH_ENV|ENV|CDPATH|SSH_AUTH_SOCK|SSH_ASKPASS.*)"
 )
 
@@ -25,7 +23,7 @@ def forget(environ: MutableMapping[str, str] = os.environ) -> None:
     """Drop these variables; take the usual umask, and Ctrl-C, which nohup and & ignore."""
     for name in [name for name in environ if _FOREIGN.fullmatch(name)]:
         del environ[name]
-    sys.dont_write_bytecode = False
+    sys.dont_write_bytecode = False  # else each worker compiles all tests and modules anew
     os.umask(0o022)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)

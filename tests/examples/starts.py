@@ -31,6 +31,8 @@ from tests.waiting import HANG
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "gpt"
+NO_CACHE = {"PYTHONDONTWRITEBYTECODE": "1"}
+"""For what imports an example where it lies: a job uploads its folder, ``__pycache__`` and all."""
 NEEDS = {
     "train_ddp": (),
     "train_fsdp1": (),
@@ -101,7 +103,7 @@ class Warm:
         self.process = subprocess.Popen(
             (sys.executable, "-W", "ignore", "-m", "tests.examples.starts"),
             cwd=ROOT,
-            env={**clean, "TORCH_EXTENSIONS_DIR": str(self.extensions)},
+            env={**clean, **NO_CACHE, "TORCH_EXTENSIONS_DIR": str(self.extensions)},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

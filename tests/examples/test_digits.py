@@ -20,6 +20,7 @@ from jobgen.payload.localslurm import processes
 from tests.cluster.texts import FOLDER_OF_PYTHON
 from tests.e2e.runs import NOT_ASKED
 from tests.e2e.runs import hold as wait_at_pause
+from tests.examples.starts import NO_CACHE
 from tests.ports import reserved_port
 from tests.waiting import HANG, until
 
@@ -250,7 +251,7 @@ def test_no_thread_of_the_process_group_outlives_it() -> None:
         ranks = [
             subprocess.Popen(
                 [sys.executable, "-c", ENDS],
-                env={**os.environ, **meet, "RANK": rank, "LOCAL_RANK": rank},
+                env={**os.environ, **NO_CACHE, **meet, "RANK": rank, "LOCAL_RANK": rank},
                 cwd=EXAMPLE,
                 stdout=subprocess.PIPE,
                 text=True,
