@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -17,3 +19,10 @@ def shellcheck() -> str:
     if program is None:
         pytest.skip("shellcheck is not installed: pip install '.[dev]' brings it")
     return program
+
+
+@cache
+def complaints(script: bytes, *words: str) -> str:
+    """What bash or ShellCheck says of a script; most are the same in many jobs."""
+    done = subprocess.run(words, input=script, capture_output=True)
+    return (done.stdout + done.stderr).decode()

@@ -1,10 +1,11 @@
-"""What tests do not take from whoever runs them: Slurm, a git hook, a terminal, nohup."""
+"""What tests do not take from whoever runs them: Slurm, a git hook, a terminal, nohup, a cache."""
 
 from __future__ import annotations
 
 import os
 import re
 import signal
+import sys
 from collections.abc import MutableMapping
 
 _OURS = "JOBGEN_REQUIRE_CLUSTER|JOBGEN_FAULTS|JOBGEN_MUTATIONS"
@@ -22,6 +23,7 @@ def forget(environ: MutableMapping[str, str] = os.environ) -> None:
     """Drop these variables; take the usual umask, and Ctrl-C, which nohup and & ignore."""
     for name in [name for name in environ if _FOREIGN.fullmatch(name)]:
         del environ[name]
+    sys.dont_write_bytecode = False  # else each worker compiles all tests and modules anew
     os.umask(0o022)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)

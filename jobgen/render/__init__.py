@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from jobgen import payload
@@ -101,7 +102,7 @@ def lay_out(
     """The text of each of these files. Raises Invalid where a template cannot be laid out."""
     from jinja2 import TemplateError
 
-    environment, files = _environment(templates), {}
+    environment, files = _open_environment(tuple(templates.items())), {}
     for name in names:
         try:
             files[name] = environment.get_template(f"{name}.j2").render(view)
@@ -111,13 +112,20 @@ def lay_out(
     return files
 
 
-def _environment(templates: Mapping[str, str]) -> Environment:
+@lru_cache(maxsize=4)
+def _open_environment(templates: tuple[tuple[str, str], ...]) -> Environment:
+    """Jinja with these templates, as pairs of name and text.
+
+    Kept, because to compile the templates takes five times as long as to render with them, and a
+    job with programs, or with races, renders with the same ones several times.
+    """
     from jinja2 import FunctionLoader, StrictUndefined
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
+    texts = dict(templates)
     environment = ImmutableSandboxedEnvironment(
         # its name is its file name, too, so that a traceback tells the place in it
-        loader=FunctionLoader(lambda n: (templates[n], n, None) if n in templates else None),
+        loader=FunctionLoader(lambda n: (texts[n], n, None) if n in texts else None),
         undefined=StrictUndefined,
         finalize=_finalize,
         comment_start_string="<#--",  # Jinja's own is the beginning of ${#ARRAY}

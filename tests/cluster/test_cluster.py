@@ -50,7 +50,9 @@ def test_four_nodes_run_one_step_as_an_ordinary_user(cluster: Cluster) -> None:
 
 
 @pytest.mark.train
+@pytest.mark.exhaustive
 def test_torchrun_over_two_nodes_submitted_through_ssh(cluster: Cluster) -> None:
+    """In make test: tests/e2e/test_same_job.py, by a rendered job."""
     program = cluster.scratch / "all_reduce.py"
     program.write_text(ALL_REDUCE)
     script = TORCHRUN.format(bin=Path(sys.executable).parent, program=program)

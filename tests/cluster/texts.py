@@ -9,6 +9,9 @@ from typing import Any
 
 from tests.cluster.layout import SSH_ALIAS, USER, Layout
 
+FOLDER_OF_PYTHON = Path(__file__).with_name("python")
+"""What every Python of a job imports first, and why, stands in its ``sitecustomize.py``."""
+
 
 def slurm_conf(layout: Layout) -> str:
     o = layout.options
@@ -160,6 +163,9 @@ def hosts_file(layout: Layout) -> str:
 def profile(layout: Layout) -> dict[str, Any]:
     """This cluster as a cluster.yaml."""
     o = layout.options
+    programs, python = (
+        shlex.quote(str(folder)) for folder in (Path(sys.executable).parent, FOLDER_OF_PYTHON)
+    )
     return {
         "name": "testbed",
         "scheduler": "slurm",
@@ -169,7 +175,7 @@ def profile(layout: Layout) -> dict[str, Any]:
         "procs_per_node": 2,
         "network": {"fabric": "ethernet", "socket_ifname": "eth0", "internet": False},
         "defaults": {
-            "setup": f"export PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH",
+            "setup": f"export PATH={programs}:$PATH PYTHONPATH={python}",
             "env": {"OMP_NUM_THREADS": "1"},
         },
     }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -21,7 +20,8 @@ from tests.corpus.originals import (
     read_originals,
     render_original,
 )
-from tests.shellcheck import shellcheck
+from tests.products import one_of_each
+from tests.shellcheck import complaints, shellcheck
 
 ORIGINALS = read_originals()
 OF_THE_USER = "SC2086,SC2154,SC2155"
@@ -80,25 +80,31 @@ def test_no_more_than_is_known_is_lost(original: Original) -> None:
     assert set(original.differs) <= used, "a reason for what does not differ"
 
 
-def test_the_scripts_are_bash_and_clean(tmp_path: Path) -> None:
+def list_kinds() -> list[object]:
+    """Every script; those of a launcher of which there is one already are exhaustive."""
     known = [original for original in ORIGINALS.values() if not find_missing_key(original)]
-    # many scripts are the same in every job
-    scripts = {
-        file.content: f"{original.id}/{variant}/{file.path}"
-        for original in known
-        for variant in ("", *load_original(original).value.variants)
-        for file in render_original(original.id, variant).files
-        if file.path.endswith((".sh", ".sbatch"))
-    }
-    paths = [str(tmp_path / name) for name in scripts.values()]
-    for path, content in zip(paths, scripts, strict=True):
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
-        Path(path).write_bytes(content)
-    for path in paths:
-        subprocess.run(["bash", "-n", path], check=True)
-    words = [shellcheck(), f"--exclude={OF_THE_USER}", *paths]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout[:5000]
+    first = {original.launcher: original.id for original in reversed(known)}
+    return one_of_each([original.id for original in known], kept=first.values())
+
+
+def list_scripts(number: str) -> list[bytes]:
+    """All that bash runs in a job and in its variants."""
+    variants = ("", *load_original(ORIGINALS[number]).value.variants)
+    files = [file for variant in variants for file in render_original(number, variant).files]
+    return [file.content for file in files if file.path.endswith((".sh", ".sbatch"))]
+
+
+@every_script
+def test_the_scripts_are_bash(original: Original) -> None:
+    for script in list_scripts(original.id):
+        assert complaints(script, "bash", "-n") == ""
+
+
+@pytest.mark.parametrize("number", list_kinds())
+def test_the_scripts_are_clean(number: str) -> None:
+    for script in list_scripts(number):
+        words = (shellcheck(), "--shell=bash", f"--exclude={OF_THE_USER}", "-")
+        assert complaints(script, *words) == ""
 
 
 def test_the_page_is_up_to_date() -> None:

@@ -329,5 +329,8 @@ def _example() -> ModuleType:
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules["gpt"] = module
+    # a job uploads the example's folder, __pycache__ and all
+    kept, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     spec.loader.exec_module(module)
+    sys.dont_write_bytecode = kept
     return module

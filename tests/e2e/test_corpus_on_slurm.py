@@ -16,6 +16,9 @@ SITE_OPTION = re.compile(r"^#SBATCH --(quotatype|gres=dcu|gres=gpu:1,gmem).*\n",
 """An option of a site's plug-in, and resources that need plug-ins of their own."""
 OWN_PARTITION = re.compile(r"--partition=(gpu|short) ")
 """Partitions of small nodes that the test cluster has."""
+MANY_NODES = 64
+"""Scripts that ask for more are few, and have a controller of their own: the time in which it
+judges a script grows with the nodes of its site, whatever the script asks for."""
 
 
 def read_scripts() -> dict[str, str]:
@@ -26,14 +29,22 @@ def read_scripts() -> dict[str, str]:
     return {n: SITE_OPTION.sub("", stripped(text)[0]) for n, text in texts.items()}
 
 
+def count_nodes(script: str) -> int:
+    """The most nodes that a component of a script asks for."""
+    return max(map(int, every({"": script}, "nodes", r"\d+")), default=1)
+
+
 def list_conf(scripts: dict[str, str]) -> tuple[str, ...]:
     """Lines of slurm.conf for a site on which each of them could run."""
     excluded = [f"NodeName={name} State=CLOUD" for name in every(scripts, "exclude", r"[^,]+")]
     return (*site(scripts), *excluded, "MaxArraySize=20001")
 
 
-def test_slurm_accepts_every_script() -> None:
-    scripts = read_scripts()
+@pytest.mark.parametrize("many", [False, True], ids=["few nodes", "many nodes"])
+def test_slurm_accepts_every_script(many: bool) -> None:
+    read = read_scripts().items()
+    scripts = {name: text for name, text in read if (count_nodes(text) > MANY_NODES) == many}
+    assert scripts
     refused = {}
     with Cluster.up(Options(nodes=1, conf=list_conf(scripts))) as cluster:
         for name in every(scripts, "reservation", r"[^,]+"):

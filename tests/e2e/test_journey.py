@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,13 +14,26 @@ from pathlib import Path
 import pexpect
 import pytest
 
-from tests.docs.pages import ROOT
 from tests.waiting import HANG
 
 COLUMNS, ROWS = 80, 25
 KEYS_A_MINUTE = 150
 """A slow typist."""
 PROMPT = "jobgen-test> "
+PROGRAM = """\
+import torch.distributed as dist
+
+
+def main():
+    dist.init_process_group("gloo")
+    print("rank", dist.get_rank(), "of", dist.get_world_size())
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()
+"""
+"""As little as a program of several ranks can be: trainings are in the tutorial's test."""
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
@@ -69,7 +81,7 @@ def terminal(tmp_path: Path) -> Iterator[Shell]:
     folder, home = tmp_path / "project", tmp_path / "home"
     folder.mkdir()
     home.mkdir()
-    shutil.copy(ROOT / "examples" / "digits-ddp" / "train.py", folder)
+    (folder / "train.py").write_text(PROGRAM)
     shell = Shell(folder, home)
     yield shell
     shell.child.close(force=True)

@@ -10,6 +10,7 @@ import pytest
 from tests.cluster import Cluster
 from tests.e2e.runs import DIGITS, Run, answer, submit
 
+ACCURACY = re.compile(r"test accuracy ([\d.]+)%")
 NONCE = re.compile(r"nonce ([0-9a-f]{32})")
 
 
@@ -21,7 +22,9 @@ def test_the_example_runs_on_a_real_cluster_as_it_stands(
     cluster = cluster_accounting
     run: Run = submit(cluster, DIGITS / "job.yaml")
     followed = run.jobgen("logs", "-f")
-    assert "test accuracy" in followed.stdout, followed.stderr
+    reached = ACCURACY.findall(followed.stdout)
+    assert reached, followed.stderr
+    assert float(reached[-1]) >= 96.0
     assert run.wait() == 0, run.story()
     printed = {nonce for out in run.ranks().values() for nonce in NONCE.findall(out.decode())}
     assert len(printed) == 4

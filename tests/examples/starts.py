@@ -9,6 +9,7 @@ and srun with ``--kill-on-bad-exit``. This file is the program of that process, 
 from __future__ import annotations
 
 import faulthandler
+import gc
 import importlib.util
 import json
 import os
@@ -30,6 +31,8 @@ from tests.waiting import HANG
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "gpt"
+NO_CACHE = {"PYTHONDONTWRITEBYTECODE": "1"}
+"""For what imports an example where it lies: a job uploads its folder, ``__pycache__`` and all."""
 NEEDS = {
     "train_ddp": (),
     "train_fsdp1": (),
@@ -100,7 +103,7 @@ class Warm:
         self.process = subprocess.Popen(
             (sys.executable, "-W", "ignore", "-m", "tests.examples.starts"),
             cwd=ROOT,
-            env={**clean, "TORCH_EXTENSIONS_DIR": str(self.extensions)},
+            env={**clean, **NO_CACHE, "TORCH_EXTENSIONS_DIR": str(self.extensions)},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -147,6 +150,7 @@ def serve() -> None:
     for program, needs in NEEDS.items():
         if all(map(importlib.util.find_spec, needs)):
             __import__(program)
+    gc.freeze()  # else each rank's collector goes through, and so copies, all that was imported
     _say(out, "warm")
     for line in sys.stdin:
         folder, program, words, env = json.loads(line)

@@ -17,8 +17,10 @@ import pytest
 
 from jobgen.payload import localslurm
 from jobgen.payload.localslurm import processes
+from tests.cluster.texts import FOLDER_OF_PYTHON
 from tests.e2e.runs import NOT_ASKED
 from tests.e2e.runs import hold as wait_at_pause
+from tests.examples.starts import NO_CACHE
 from tests.ports import reserved_port
 from tests.waiting import HANG, until
 
@@ -44,7 +46,7 @@ class User:
             env={
                 **os.environ,
                 "HOME": str(self.home),
-                "PYTHONPATH": str(ROOT),
+                "PYTHONPATH": f"{ROOT}:{FOLDER_OF_PYTHON}",
                 "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
             },
             cwd=self.home,
@@ -166,12 +168,15 @@ def test_after_cancel_no_process_carries_the_token(user: User) -> None:
     assert "CANCELLED" in user.jobgen("ls")
 
 
-SMALL = ("--set", "run=train.py --epochs 4", "--set", "procs_per_node=1")
+RANK_A_NODE = ("--set", "procs_per_node=1")
 """As few ranks as have to meet: most of a short job is the import of torch."""
+SMALL = ("--set", "run=train.py --epochs 4", *RANK_A_NODE)
 
 
 @TORCH
+@pytest.mark.exhaustive
 def test_a_warned_job_saves_goes_back_to_the_queue_and_finishes(user: User) -> None:
+    """In make test: tests/e2e/test_ends.py, at the time limit of a cluster."""
     asked = f"state.epoch >= 2 and {NOT_ASKED}"
     user.submit("job.requeue.yaml", *SMALL, "--set", "launcher=srun", hold=asked)
     user.wait_for("epoch  2")
@@ -188,7 +193,9 @@ def test_a_warned_job_saves_goes_back_to_the_queue_and_finishes(user: User) -> N
 
 
 @TORCH
+@pytest.mark.exhaustive
 def test_an_elastic_job_goes_on_from_its_checkpoint_when_a_rank_is_killed(user: User) -> None:
+    """In make test: tests/e2e/test_elastic.py, where a whole node is lost."""
     # the second start begins behind this place
     user.submit("job.elastic.yaml", *SMALL, hold="state.epoch == 2")
     user.wait_for("epoch  2")
@@ -244,7 +251,7 @@ def test_no_thread_of_the_process_group_outlives_it() -> None:
         ranks = [
             subprocess.Popen(
                 [sys.executable, "-c", ENDS],
-                env={**os.environ, **meet, "RANK": rank, "LOCAL_RANK": rank},
+                env={**os.environ, **NO_CACHE, **meet, "RANK": rank, "LOCAL_RANK": rank},
                 cwd=EXAMPLE,
                 stdout=subprocess.PIPE,
                 text=True,

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests.examples.starts import EXAMPLE, Start, Warm
+from tests.examples.starts import EXAMPLE, NO_CACHE, Start, Warm
 from tests.products import one_of_each
 
 TINY = ("--layers", "2", "--hidden", "64", "--heads", "4", "--save-every", "2")
@@ -349,7 +349,9 @@ def test_ddp_is_freed_before_the_process_group() -> None:
     """Else its destructor may wait for a thread of gloo that waits for Python's lock: a hang."""
     words = [sys.executable, "-W", "ignore", "-c", COUNTED, *TINY, "--steps", "1"]
     env = {k: v for k, v in os.environ.items() if not k.startswith("JOBGEN_")}
-    done = subprocess.run(words, cwd=EXAMPLE, env=env, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        words, cwd=EXAMPLE, env=env | NO_CACHE, capture_output=True, text=True, check=True
+    )
     assert done.stdout.splitlines()[-1] == "freed"
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.examples.test_digits import EXAMPLE, User
+from tests.examples.test_digits import EXAMPLE, RANK_A_NODE, User
 
 pytestmark = [pytest.mark.slow, pytest.mark.train("torch", "sklearn")]
 LOSS = re.compile(r"^epoch +(\d+)  loss (0x[0-9a-fp.+-]+)", re.MULTILINE)
@@ -27,6 +27,7 @@ def test_a_reproduced_training_has_equal_losses(tmp_path: Path) -> None:
     home.mkdir()
     user = User(home)
     words = ("-c", "local", "--set", "run=train.py --epochs 2 --seed 7", "--set", "time=2h")
+    words += RANK_A_NODE
     user.jobgen("submit", str(folder / "job.yaml"), *words, "--wait")
     first = user.run_directory
     # the folder of the first run has another program now

@@ -11,7 +11,6 @@ import re
 import shlex
 import shutil
 import subprocess
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -21,7 +20,7 @@ from jobgen.render import render
 from jobgen.render.shipped_templates import fill_shipped
 from tests.golden.cases import CASES, CATALOG, HERE, planned, rendered, templates
 from tests.products import one_of_each
-from tests.shellcheck import shellcheck
+from tests.shellcheck import complaints, shellcheck
 
 PAYLOAD = Path(jobgen.payload.__file__).parent
 every_case = pytest.mark.parametrize("case", CASES)
@@ -86,13 +85,6 @@ def scripts(case: str) -> list[bytes]:
     """All of a case that bash runs."""
     names = (".sh", ".sbatch")
     return [file.content for file in rendered(case).files if file.path.endswith(names)]
-
-
-@cache
-def complaints(script: bytes, *words: str) -> str:
-    """What bash or ShellCheck says of a script; most are the same in every case."""
-    done = subprocess.run(words, input=script, capture_output=True)
-    return (done.stdout + done.stderr).decode()
 
 
 @every_case

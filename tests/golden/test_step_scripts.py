@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-
 import pytest
 
 from jobgen.model.plan import Plan
 from jobgen.render import render
 from tests.golden.cases import templates
 from tests.resolve.made import job, plan
-from tests.shellcheck import shellcheck
+from tests.shellcheck import complaints, shellcheck
 
 STEPS = (
     "[{name: train, run: train.py, launcher: accelerate}, "
@@ -57,5 +55,4 @@ def check_scripts(made: Plan, second: str, *, standalone: bool) -> None:
     assert {"job.sbatch", second} < {file.path for file in scripts}
     for file in scripts:
         for words in (["bash", "-n"], [shellcheck(), "--shell=bash", "-"]):
-            done = subprocess.run(words, input=file.content, capture_output=True)
-            assert (done.stdout + done.stderr).decode() == "", file.path
+            assert complaints(file.content, *words) == "", file.path

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -13,6 +14,7 @@ from tests.ports import reserved_port
 
 def run_ranks(count: int, program: Callable[[], None]) -> int:
     """0 where every rank ended well, else 1; the first that fails ends the others."""
+    gc.freeze()  # else each rank's collector goes through, and so copies, all that was imported
     with reserved_port() as port:
         meet = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": str(count)}
         running = {_fork(program, {**meet, "RANK": r, "LOCAL_RANK": r}) for r in _ranks(count)}

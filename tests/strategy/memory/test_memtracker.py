@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import product
 from typing import Any
 
 import pytest
@@ -11,6 +13,7 @@ from jobgen.strategy.memory.recipes import RECIPES
 from jobgen.strategy.setup import Setup
 from jobgen.strategy.shapes import build_model, read
 from jobgen.strategy.spec import Batch, Mesh
+from tests.products import one_of_each
 
 pytestmark = [
     pytest.mark.slow,
@@ -30,6 +33,13 @@ CASES = [
 ]
 _RECIPES = {"bf16": "pure", "fp32": "fp32", "autocast": "autocast"}
 WORDS = 16384
+
+
+def cases(ways: Sequence[str]) -> list[object]:
+    """Every model and precision with these ways of recomputing, in turns; all with the first."""
+    kept = {(*CASES[0], way) for way in ways}
+    kept |= {(*case, ways[number % len(ways)]) for number, case in enumerate(CASES)}
+    return one_of_each([(*case, way) for case in CASES for way in ways], kept)
 
 
 def setup(kind: str, precision: str, recompute: str, layers: int = 2, vocab: int = 64) -> Setup:
@@ -64,8 +74,7 @@ def cast(one: Setup, layers: int) -> float:
     return one.recipe.compute * layers * float(one.model.largest)
 
 
-@pytest.mark.parametrize("recompute", RECOMPUTE)
-@pytest.mark.parametrize(("kind", "precision"), CASES)
+@pytest.mark.parametrize(("kind", "precision", "recompute"), cases(RECOMPUTE))
 def test_a_layer_keeps_what_the_formula_says(kind: str, precision: str, recompute: str) -> None:
     two, three = (trace(kind, precision, recompute, layers).kept for layers in (2, 3))
     asked = setup(kind, precision, recompute)
@@ -73,8 +82,7 @@ def test_a_layer_keeps_what_the_formula_says(kind: str, precision: str, recomput
     assert compute_kept(asked).layer + weights == pytest.approx(three - two, rel=WITHIN)
 
 
-@pytest.mark.parametrize("recompute", RECOMPUTE)
-@pytest.mark.parametrize(("kind", "precision"), CASES)
+@pytest.mark.parametrize(("kind", "precision", "recompute"), cases(RECOMPUTE))
 def test_the_backward_pass_needs_what_the_formula_says(
     kind: str, precision: str, recompute: str
 ) -> None:
@@ -85,9 +93,13 @@ def test_the_backward_pass_needs_what_the_formula_says(
     assert most == pytest.approx(trace(kind, precision, recompute, 2).peak, rel=WITHIN)
 
 
-@pytest.mark.parametrize("recompute", ["none", "full"])
-@pytest.mark.parametrize("precision", ["bf16", "fp32"])
-@pytest.mark.parametrize("kind", ["llama", "gpt2", "gemma2", "opt"])
+@pytest.mark.parametrize(
+    ("kind", "precision", "recompute"),
+    one_of_each(
+        product(("llama", "gpt2", "gemma2", "opt"), ("bf16", "fp32"), ("none", "full")),
+        kept=[("llama", "fp32", "none"), ("gpt2", "bf16", "full"), ("gemma2", "bf16", "none")],
+    ),
+)
 def test_scores_in_memory_need_what_the_formula_says(
     kind: str, precision: str, recompute: str
 ) -> None:
@@ -99,8 +111,7 @@ def test_scores_in_memory_need_what_the_formula_says(
     assert most == pytest.approx(found.peak, rel=WITHIN)
 
 
-@pytest.mark.parametrize("recompute", ["none", "full"])
-@pytest.mark.parametrize(("kind", "precision"), CASES)
+@pytest.mark.parametrize(("kind", "precision", "recompute"), cases(["none", "full"]))
 def test_the_loss_needs_what_the_formula_says(kind: str, precision: str, recompute: str) -> None:
     asked = setup(kind, precision, recompute, vocab=WORDS)
     said = compute_kept(asked if precision != "bf16" else asked._replace(loss="plain"))

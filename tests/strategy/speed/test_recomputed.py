@@ -10,11 +10,10 @@ from jobgen.strategy.setup import Adapters
 from jobgen.strategy.speed.step_time import compute_step
 from tests.strategy.speed.setups import A100, LLAMA, setup
 
-torch = pytest.importorskip("torch")
-
 
 def count_products(*, reentrant: bool) -> int:
     """Products in the backward pass of two checkpointed linear layers."""
+    import torch
     from torch.utils._python_dispatch import TorchDispatchMode
     from torch.utils.checkpoint import checkpoint
 
@@ -34,6 +33,7 @@ def count_products(*, reentrant: bool) -> int:
     return products.seen
 
 
+@pytest.mark.train("torch")
 def test_torch_stops_before_the_last_product_unless_it_is_reentrant() -> None:
     gradients = 4
     assert count_products(reentrant=True) == gradients + 2
