@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from jobgen.diagnose.clues import Clue
+from jobgen.diagnose.clues import Clue, limit
 from jobgen.diagnose.log_lines import ProcessLog
 from jobgen.diagnose.suspects import Suspect
 from jobgen.follow.launcher_noise import drop_noise
@@ -35,7 +35,7 @@ def describe_suspect(suspect: Suspect, streams: Sequence[ProcessLog]) -> Failure
         cause = cause._replace(local_rank=suspect.local_rank)
     if suspect.why:
         why = clean(suspect.why).replace("\n", " ")
-        return cause._replace(kind=CauseKind.SETUP, text=why, lines=(why,))
+        return cause._replace(kind=CauseKind.SETUP, text=why, lines=limit((why,)))
     if suspect.seen is None:
         return _describe_silent(cause, suspect, streams)
     described = describe_clue(suspect.seen, cause)

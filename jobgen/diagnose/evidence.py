@@ -18,7 +18,7 @@ class RankEnd(NamedTuple):
     code: int
     signal: int = 0
     why: str = ""
-    """Why rank.sh ended before the program started."""
+    """Why the rank or the node ended before the program started."""
 
 
 class ProgramStart(NamedTuple):
@@ -107,5 +107,7 @@ def _list_all(events: Iterable[Event]) -> list[RankEnd]:
         code = event.read_number("code")
         if event.kind == "exit" and code is not None:
             signal, why = event.read_number("signal") or 0, event.fields.get("why", "")
-            ends[who] = RankEnd(event.time, *who, code, signal, why)
+            end = RankEnd(event.time, *who, code, signal, why)
+            if event.rank is not None or who not in ends:
+                ends[who] = end  # of a node the first counts: its other ranks only waited
     return sorted(ends.values(), key=lambda end: end.time)

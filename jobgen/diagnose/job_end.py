@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from jobgen.diagnose.clues import MOST_LINES, NEAR, Clue, limit
 from jobgen.diagnose.describe import describe_clue, read_last
@@ -133,17 +133,35 @@ def _judge_job(
 ) -> FailureCause | None:
     """What failed before any rank, or around them: jobgen's own lines, then the launcher's."""
     job = [stream for stream in streams if not stream.known]
-    own = _find_own_error(job, cause.node if cause else "")
-    job_lines = (each for each in seen if not each.known and not each.survived)
-    rows = [each for each in job_lines if each.level < Level.END]
-    shown = min(rows, key=lambda each: (each.level, not each.raised, each.below), default=None)
-    if own is None and (shown is None or (cause is None and shown.level >= Level.HANG)):
-        file = job[0].path if job else ""
-        return cause and cause._replace(file=file, lines=read_last(job[0]) if job else ())
+    reason = cause.text if cause and cause.kind == CauseKind.SETUP and not cause.file else ""
+    own = _find_own_error(job, cause.node if cause else "", reason)
     if own is not None:
         end = cause or FailureCause(own.kind)
         return own._replace(node=end.node or own.node, code=end.code, signal=end.signal)
-    return describe_clue(shown, cause) if shown is not None else cause
+    job_lines = (each for each in seen if not each.known and not each.survived)
+    rows = [each for each in job_lines if each.level < Level.END]
+    shown = min(rows, key=lambda each: (each.level, not each.raised, each.below), default=None)
+    file = job[0].path if job else ""
+    if cause and reason:
+        above = shown if shown and shown.level < Level.HANG else None
+        return _describe_recorded(cause._replace(file=file), above)
+    if shown is None or (cause is None and shown.level >= Level.HANG):
+        return cause and cause._replace(file=file, lines=read_last(job[0]) if job else ())
+    return describe_clue(shown, cause)
+
+
+def _describe_recorded(cause: FailureCause, above: Clue | None) -> FailureCause:
+    """A reason that only the event record has, below what the job's log shows of it.
+
+    srun may drop the last output of a node whose step it ends (``--kill-on-bad-exit``).
+    """
+    kind = _choose_kind(cause.text, (f"jobgen: {cause.node}: {cause.text}",))
+    if above is None:
+        return cause._replace(kind=kind)
+    lines = (*above.lines, *cause.lines)[-MOST_LINES:]
+    return cause._replace(
+        kind=kind, lines=lines, file=above.path, below=above.below, line=above.number
+    )
 
 
 def _find_failed_commands(streams: Sequence[ProcessLog]) -> FailureCause | None:
@@ -183,25 +201,35 @@ def _find_last_error(streams: Sequence[ProcessLog]) -> FailureCause | None:
     return None
 
 
-def _find_own_error(streams: Sequence[ProcessLog], node: str) -> FailureCause | None:
+def _find_own_error(
+    streams: Sequence[ProcessLog], node: str, reason: str = ""
+) -> FailureCause | None:
     """The first failure that jobgen's own scripts report in the job's log: a line of setup, a
-    missing launcher, a secret that is not there."""
+    missing launcher, a secret that is not there. With ``reason``, the line that reports this."""
     for stream in streams:
         texts = [line.text for line in stream.lines]
         for at, line in enumerate(stream.lines):
             own = _OWN.match(line.text)
             if own is None or _SUMMARY.search(line.text) or (node and node not in own["who"]):
                 continue
+            if reason and own["text"].split() != reason.split():
+                continue
             before = [text for text in texts[max(0, at - 3) : at] if text.strip()]
-            rules = (match_line(text) for text in (line.text, *reversed(before)))
-            setup = _SETUP.match(own["text"])
-            kind = next((rule.cause for rule in rules if rule and not setup), CauseKind.SETUP)
+            kind = _choose_kind(own["text"], (line.text, *reversed(before)))
             lines, below = limit((*before, line.text))[-MOST_LINES:], len(texts) - at - 1
             who = own["who"] if " " not in own["who"] else ""
             return FailureCause(
                 kind, own["text"], who, file=stream.path, lines=lines, below=below, line=line.number
             )
     return None
+
+
+def _choose_kind(text: str, lines: Iterable[str]) -> str:
+    """The kind of a failure that jobgen's own scripts report: of the first line that a rule knows,
+    except where it is a command of the job file."""
+    rules = (match_line(line) for line in lines)
+    own = None if _SETUP.match(text) else next((rule for rule in rules if rule), None)
+    return own.cause if own else CauseKind.SETUP
 
 
 def _add_node_error(cause: FailureCause, evidence: Evidence, seen: Sequence[Clue]) -> FailureCause:

@@ -73,11 +73,15 @@ done < <(awk -F '\t' '
     }' "$JOBGEN_STATE_DIR"/versions.* 2>/dev/null)
 ! grep -q '^bad' "$dir/findings" || exit 0
 if ((code != 0)); then
+    # why a node or rank did not start: srun may drop what it wrote last
+    said=$(sort -t= -k3,3n "$JOBGEN_STATE_DIR"/events/* 2>/dev/null |
+        sed -n '/ why=[^ ]/{s/.* node=\([^ ]*\) .* why=\([^ ]*\).*/\1: \2/p;q}')
+    said=${said//%20/ } said=${said//%25/%}
     # srun's own messages come last and list only ranks that were killed because of another one
-    said=$(cat "$trial"/*.err "$trial/log" 2>/dev/null | grep -E 'Error|error' |
+    [[ -n $said ]] || said=$(cat "$trial"/*.err "$trial/log" 2>/dev/null | grep -E 'Error|error' |
         grep -Ev '^(srun|slurmstepd): ' | tail -n 1 | tr -cd '[:print:]')
     absent='No module named .?torch|is not on PATH|exit code 127$|python: .*not found'
-    if ((code == 127)) || grep -Eqs "$absent" "$trial"/*.err "$trial/log"; then
+    if ((code == 127)) || grep -Eqs "$absent" "$trial"/*.err "$trial/log" - <<<"$said"; then
         finding skip 'not measured: no python with torch in the job'\''s environment' "see the log in $trial"
     elif ((code == 124 || code == 137)); then
         finding wrong "not finished after $patience s" "see the logs of the ranks in $trial"

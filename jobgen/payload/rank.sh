@@ -9,11 +9,6 @@ if [[ -z ${SLURMD_NODENAME:-} && -n ${CROSS_RANK:-} ]]; then
     node=$(sed -n "$((CROSS_RANK + 1))s/ .*//p" "$JOBGEN_STATE_DIR/hostfile")
 fi
 #fi
-#if mpirun
-[[ -n ${OMPI_COMM_WORLD_RANK:-} ]] || { echo "jobgen: $node: this mpirun is not Open MPI's" >&2; exit 97; }
-export RANK=$OMPI_COMM_WORLD_RANK WORLD_SIZE=$OMPI_COMM_WORLD_SIZE
-export LOCAL_RANK=$OMPI_COMM_WORLD_LOCAL_RANK LOCAL_WORLD_SIZE=$OMPI_COMM_WORLD_LOCAL_SIZE
-#fi
 #if plain
 # launcher: plain: one rank per node, without torch's variables
 #fi
@@ -27,14 +22,20 @@ record() {
 #fi
     words=("${words[@]//%/%25}")
     printf 'v=1 time=%s kind=%s node=%s rank=%s %s\n' "${time/,/.}" "$1" "$node" "$rank" "${words[*]// /%20}" \
-        >>"$JOBGEN_STATE_DIR/events/$JOBGEN_RESTART.$node.$rank"
+        >>"$JOBGEN_STATE_DIR/events/$JOBGEN_RESTART.$node.${rank/#-/node0}"
 }
 die() {
     printf 'jobgen: rank %s on %s: %s\n' "${rank:-?}" "$node" "$2" >&2
-    [[ -z $rank ]] || record exit "code=$1" signal=0 "why=$2"
+    rank=${rank:--} record exit "code=$1" signal=0 "why=$2" # -: of the node
     exit "$1"
 }
 mkdir -p "$JOBGEN_LOG_DIR" "$JOBGEN_STATE_DIR"/{pids,events} || die 96 "cannot create $JOBGEN_LOG_DIR"
+#if mpirun
+[[ -n ${OMPI_COMM_WORLD_RANK:-} ]] || die 97 "this mpirun is not Open MPI's"
+export RANK=$OMPI_COMM_WORLD_RANK WORLD_SIZE=$OMPI_COMM_WORLD_SIZE
+export LOCAL_RANK=$OMPI_COMM_WORLD_LOCAL_RANK LOCAL_WORLD_SIZE=$OMPI_COMM_WORLD_LOCAL_SIZE
+rank=$RANK
+#fi
 if [[ -z ${JOBGEN_NODE_RANK:-} ]]; then
     [[ -n $rank && -n ${WORLD_SIZE:-} ]] || die 97 'the launcher did not set RANK and WORLD_SIZE'
     ((WORLD_SIZE >= ${JOBGEN_MIN_WORLD_SIZE:-JOBGEN_WORLD_SIZE} && WORLD_SIZE <= JOBGEN_WORLD_SIZE)) ||

@@ -103,6 +103,42 @@ def test_what_rank_sh_ended_for_is_the_cause() -> None:
     assert (cause.kind, cause.text) == (CauseKind.SETUP, "the secret A is lost")
 
 
+SETUP = (
+    "v=1 time=2.0 kind=exit node=n2 rank=- code=127 signal=0 why=setup%20failed:%20load_cuda\n"
+    "v=1 time=2.1 kind=exit node=n2 rank=- code=96 signal=0 why=setup%20failed%20in%20the%20first"
+)
+BASH = "/r/bundle/node.sh: line 20: load_cuda: command not found\n"
+
+
+def test_a_recorded_reason_of_a_node_goes_before_what_its_log_shows() -> None:
+    """srun may drop the last line of a node whose step it ends."""
+    ends = read_record(read_events(SETUP)).ends
+    cause = cause_of(*ends, job=f"jobgen: n2: /tmp is in memory, so caches use memory\n{BASH}")
+    assert (cause.kind, cause.text) == (CauseKind.SETUP, "setup failed: load_cuda")
+    assert (cause.node, cause.rank, cause.code) == ("n2", None, 127)
+    assert (cause.file, cause.lines[-2:]) == ("job-7.out", (BASH.strip(), cause.text))
+    silent = cause_of(*ends, job="")
+    assert (silent.text, silent.lines) == (cause.text, (cause.text,))
+
+
+def test_a_recorded_reason_is_shown_with_its_line_of_the_log() -> None:
+    ends = read_record(read_events(SETUP)).ends
+    line = "jobgen: n2: setup failed: load_cuda"
+    cause = cause_of(*ends, job=f"jobgen: n2: /tmp is in memory\n{BASH}{line}\nlater\n")
+    assert (cause.text, cause.line, cause.below) == ("setup failed: load_cuda", 3, 1)
+    assert cause.lines[-1] == line
+
+
+def test_a_recorded_reason_has_the_kind_of_its_line() -> None:
+    text = "torchrun is not on PATH; activate its environment in the job's setup key"
+    row = "v=1 time=2.0 kind=exit node=n2 rank=- code=127 signal=0"
+    (bare,) = read_record(read_events(row)).ends
+    (recorded,) = read_record(read_events(f"{row} why={text.replace(' ', '%20')}")).ends
+    written = cause_of(bare, job=f"jobgen: n2: {text}\n")
+    assert cause_of(recorded, job="").kind == written.kind
+    assert cause_of(recorded, job=f"jobgen: n2: {text}\n") == written
+
+
 def test_a_job_that_left_nothing_has_no_cause() -> None:
     assert find_cause(Evidence("FAILED")) is None
     assert find_cause(Evidence("FAILED", (), (LogText("job-7.out", ""),))) is None

@@ -30,6 +30,12 @@ def world(rate: float, *pairs: dict[str, object]) -> list[dict[str, object]]:
 SLOW_N3 = (pair("n1", "n2", 40), pair("n3", "n4", 9), pair("n2", "n3", 8), pair("n1", "n4", 41))
 ALIKE = (pair("n1", "n2", 9), pair("n3", "n4", 9), pair("n2", "n3", 8), pair("n1", "n4", 8.5))
 
+RECORD = (
+    'mkdir -p "$JOBGEN_STATE_DIR/events"; echo "v=1 time=7 kind=exit node=n2 rank=- code=1 '
+    'signal=0 why=%s" >"$JOBGEN_STATE_DIR/events/0.n2.node0"'
+)
+"""As node.sh records why it failed."""
+
 
 def found(
     folder: Path,
@@ -153,6 +159,12 @@ def test_another_version_than_on_most_nodes_is_bad(tmp_path: Path) -> None:
             "no route",
         ),
         ("echo 'RuntimeError: ncclUnhandledError'; exit 3", "wrong", "exit code 3: RuntimeError"),
+        (
+            f"{RECORD % 'setup%20failed:%20load%2520cuda'}; echo 'some error' >&2; exit 1",
+            "wrong",
+            "exit code 1: n2: setup failed: load%20cuda",
+        ),
+        (f"{RECORD % 'torchrun%20is%20not%20on%20PATH'}; exit 143", "skip", "no python with"),
     ],
 )
 def test_a_start_that_fails(tmp_path: Path, then: str, level: str, said: str) -> None:

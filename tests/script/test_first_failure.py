@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 from collections.abc import Sequence
@@ -14,11 +15,13 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from jobgen.diagnose import find_cause, read_record
+from jobgen.model.cause import CauseKind
 from jobgen.model.events import Event, read_events
 from jobgen.render import render
 from tests.golden.cases import templates
 from tests.resolve.made import CPUS, job, plan
-from tests.script.job import Job
+from tests.script.job import SRUN, Job
 from tests.waiting import HANG
 
 BOTH_UP = """
@@ -85,6 +88,52 @@ def test_a_node_may_fail_before_its_ranks(tmp_path: Path, line: str, code: int) 
     assert re.search(words, done.stderr)
     rank, _, recorded = failures(job.events())[0]
     assert (rank, recorded) == (None, code)
+
+
+@pytest.mark.parametrize("scope", ["every", "node", "outside"])
+@pytest.mark.parametrize("command", ["cat no-such\tfile% %20 x=1 step=2 'two\nlines'", "false é"])
+def test_a_node_records_why_it_failed(tmp_path: Path, scope: str, command: str) -> None:
+    """srun may drop the line that a node wrote last."""
+    line = json.dumps(command)
+    setup = f"[{line}]" if scope == "every" else f"{{{scope}: [{line}]}}"
+    more = {"container": "{image: img, runtime: docker}"} if scope == "outside" else {}
+    job = Job.make(tmp_path / "run", "true\n", setup=setup, procs_per_node="2", **more)
+    (job.folder / "fake" / "srun").write_text(SRUN.replace('"$@";', '"$@" 2>/dev/null;'))
+    done = job.run()
+    assert done.returncode == 1
+    assert "setup failed" not in done.stderr
+    events = [event for event in job.events() if event.kind in ("exit", "failed")]
+    first = command.partition("\n")[0].replace("\t", " ")
+    assert {event.fields["why"] for event in events if event.kind == "failed"} == {
+        f"setup failed: {first}"
+    }
+    cause = find_cause(read_record(job.events()))
+    assert cause is not None
+    assert (cause.kind, cause.text) == (CauseKind.SETUP, f"setup failed: {first}")
+
+
+@pytest.mark.parametrize(
+    ("launcher", "why"),
+    [
+        ("torchrun", "the launcher did not set RANK and WORLD_SIZE"),
+        ("mpirun", "this mpirun is not Open MPI's"),
+    ],
+)
+def test_a_rank_without_a_number_records_its_end_as_that_of_its_node(
+    tmp_path: Path, launcher: str, why: str
+) -> None:
+    job = Job.make(tmp_path / "run", "true\n", launcher=launcher)
+    job.env["SLURM_JOB_NUM_NODES"] = "2"
+    words = 'while [[ $1 != bash ]]; do shift; done\n"$@" & "$@" && wait "$!"\n'
+    (job.folder / "fake" / launcher).write_text(f"#!/bin/bash\n{words}")
+    (job.folder / "fake" / launcher).chmod(0o755)
+    done = job.run()
+    assert done.returncode == 97, done.stderr
+    rank, node, code = failures(job.events())[0]
+    assert (rank, code) == (None, 97)
+    cause = find_cause(read_record(job.events()))
+    assert cause is not None
+    assert (cause.kind, cause.text, cause.node) == (CauseKind.SETUP, why, node)
 
 
 def test_what_torchrun_made_good_by_a_restart_is_no_failure(tmp_path: Path) -> None:

@@ -43,6 +43,7 @@ def test_torch_stops_before_the_last_product_unless_it_is_reentrant() -> None:
 def count_compiled_products(*, within: bool) -> int:
     """Products that a checkpointed block's backward pass runs, compiled together with its
     checkpoint or called by it as compiled."""
+    import torch
     from functorch.compile import make_boxed_func, min_cut_rematerialization_partition
     from torch._dynamo.backends.common import aot_autograd
     from torch.utils.checkpoint import checkpoint

@@ -10,11 +10,11 @@ record() {
     local time=${EPOCHREALTIME:-$(date +%s.%N)} words=("${@:2}")
     words=("${words[@]//%/%25}")
     printf 'v=1 time=%s kind=%s node=%s rank=%s %s\n' "${time/,/.}" "$1" "$node" "$rank" "${words[*]// /%20}" \
-        >>"$JOBGEN_STATE_DIR/events/$JOBGEN_RESTART.$node.$rank"
+        >>"$JOBGEN_STATE_DIR/events/$JOBGEN_RESTART.$node.${rank/#-/node0}"
 }
 die() {
     printf 'jobgen: rank %s on %s: %s\n' "${rank:-?}" "$node" "$2" >&2
-    [[ -z $rank ]] || record exit "code=$1" signal=0 "why=$2"
+    rank=${rank:--} record exit "code=$1" signal=0 "why=$2" # -: of the node
     exit "$1"
 }
 mkdir -p "$JOBGEN_LOG_DIR" "$JOBGEN_STATE_DIR"/{pids,events} || die 96 "cannot create $JOBGEN_LOG_DIR"

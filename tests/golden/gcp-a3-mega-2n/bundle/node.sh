@@ -2,15 +2,15 @@
 # Runs once per node: setup, then the launcher, which starts the node's ranks.
 # shellcheck disable=SC1090,SC1091  # the cluster's files are not available here
 node=${SLURMD_NODENAME:-$HOSTNAME}
-die() { printf 'jobgen: %s: %s\n' "$node" "$2" >&2; exit "$1"; } # CODE TEXT
-# Record a failure before a rank starts like the exit of a rank.
+die() { printf 'jobgen: %s: %s\n' "$node" "$2" >&2; record_end "$1" "$2"; exit "$1"; } # CODE TEXT
+# record_end CODE TEXT: record why no rank starts, like the exit of a rank: srun may drop a node's last output.
 record_end() {
-    local code=$? events=$JOBGEN_STATE_DIR/events
-    ((code)) && mkdir -p "$events" || return
-    printf 'v=1 time=%s kind=exit node=%s rank=- code=%s signal=0\n' "$(date +%s.%N)" "$node" "$code" \
-        >"$events/$JOBGEN_RESTART.$node.node${SLURM_LOCALID:-0}"
+    local record=$JOBGEN_STATE_DIR/events/$JOBGEN_RESTART.$node.node${SLURM_LOCALID:-0} why=${2%%$'\n'*}
+    (($1)) && mkdir -p "${record%/*}" && [[ ! -e $record ]] || return # the first failure counts
+    why=${why//[[:cntrl:]]/ } why=${why//%/%25} why=${why// /%20}
+    printf '%s\n' "v=1 time=$(date +%s.%N) kind=exit node=$node rank=- code=$1 signal=0 why=$why" >"$record"
 }
-trap record_end EXIT
+trap 'record_end "$?" ""' EXIT
 cd "$JOBGEN_WORK_DIR" || die 96 'the working directory does not exist on this node'
 # ---- Compiler caches: node-local, because ranks race for them in a shared home directory ---------
 all_caches=${TMPDIR:-/tmp}/jobgen-$UID-$SLURM_JOB_ID-$SLURMD_NODENAME-8186b5b5

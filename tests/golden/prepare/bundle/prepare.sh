@@ -4,15 +4,15 @@
 # shellcheck disable=SC2016,SC2317,SC2329  # names of variables are shown, a trap calls setup_failed
 set -uo pipefail
 node=${SLURMD_NODENAME:-$HOSTNAME}
-die() { # CODE TEXT: recorded like the exit of a rank
-    local events=$JOBGEN_STATE_DIR/events why=${2//%/%25}
-    printf 'jobgen: %s: %s\n' "$node" "$2" >&2
-    why=${why//$'\n'/ }
-    mkdir -p "$events"
-    printf 'v=1 time=%s kind=exit node=%s rank=- code=%s signal=0 why=%s\n' "$(date +%s.%N)" "$node" "$1" \
-        "${why// /%20}" >"$events/$JOBGEN_RESTART.$node.node0"
-    exit "$1"
+die() { printf 'jobgen: %s: %s\n' "$node" "$2" >&2; record_end "$1" "$2"; exit "$1"; } # CODE TEXT
+# record_end CODE TEXT: record why no rank starts, like the exit of a rank: srun may drop a node's last output.
+record_end() {
+    local record=$JOBGEN_STATE_DIR/events/$JOBGEN_RESTART.$node.node${SLURM_LOCALID:-0} why=${2%%$'\n'*}
+    (($1)) && mkdir -p "${record%/*}" && [[ ! -e $record ]] || return # the first failure counts
+    why=${why//[[:cntrl:]]/ } why=${why//%/%25} why=${why// /%20}
+    printf '%s\n' "v=1 time=$(date +%s.%N) kind=exit node=$node rank=- code=$1 signal=0 why=$why" >"$record"
 }
+trap 'record_end "$?" ""' EXIT
 # ---- Stage: data for the node's own disk ---------------------------------------------------------
 # stage SOURCE FOLDER: bring it into a directory of this node; a marker, written last, says that it is whole.
 stage() {
