@@ -12,7 +12,7 @@ from jobgen.strategy.spec import TRAITS
 
 if TYPE_CHECKING:
     from jobgen.errors import Severity
-    from jobgen.load.tree import Path, Tree
+    from jobgen.load.tree import Tree
     from jobgen.model.job import JobSpec
     from jobgen.model.train import Train
 
@@ -28,10 +28,7 @@ def check(tree: Tree, spec: JobSpec, train: Train) -> None:
             world = None  # auto may divide the ranks by tp and pp
     known, _ = read_sizes(train, {})
     for fault in strategy.check_train(train, known, world, launcher=launcher):
-        path: Path = ("train", *fault.path)
-        while len(path) > 1 and path not in tree.places:
-            path = path[:-1]
-        tree.say(fault.code, f"train: {fault.message}", path, fault.hint)
+        tree.say(fault.code, f"train: {fault.message}", ("train", *fault.path), fault.hint)
 
 
 def _check_model(tree: Tree, train: Train) -> None:

@@ -163,10 +163,8 @@ def _diagnose_missing(look: Inputs, train: Train, request: PlannerRequest) -> Di
 
 def diagnose_train(look: Inputs, fault: TrainDiagnostic) -> Diagnostic:
     """What cannot work, at its key, or at the nearest that the job writes."""
-    path: tuple[str, ...] = ("train", *fault.path)
-    while len(path) > 1 and path not in look.spec.places:
-        path = path[:-1]
-    return look.diagnose_job(fault.code, f"train: {fault.message}", *path, hint=fault.hint)
+    message = f"train: {fault.message}"
+    return look.diagnose_job(fault.code, message, "train", *fault.path, hint=fault.hint)
 
 
 def check_layout(

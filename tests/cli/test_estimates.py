@@ -191,6 +191,18 @@ def test_a_mistyped_model_stands_at_its_line_with_the_nearest(
         assert said.code == (Exit.INVALID if stops else Exit.DONE)
 
 
+@pytest.mark.parametrize("words", [("lint", "job.yaml"), ("lint", *ON), ("plan", *ON)])
+def test_what_set_gives_is_blamed_on_set(
+    jobgen: Jobgen, folder: Path, words: tuple[str, ...]
+) -> None:
+    _write(folder, "3d")
+    said = jobgen(*words, "--set", "train.pp=5")
+    assert said.code == Exit.INVALID
+    shown = said.out + said.err
+    assert "--set train.pp: error[J233]: train: pp 5 does not divide the 32 layers" in shown
+    assert "job.yaml:" not in shown
+
+
 def test_a_model_like_no_other_is_only_noted(jobgen: Jobgen, folder: Path) -> None:
     text = JOB.replace("STRATEGY", "ddp").replace("meta-llama/Llama-3.1-8B", "acme/none-8b")
     (folder / "job.yaml").write_text(text)
