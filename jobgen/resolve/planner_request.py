@@ -93,7 +93,16 @@ def build_request(look: Inputs, size: Shape, launcher: str, train: Train) -> Pla
     written = frozenset(key for key in train.keys if look.has_written("train", key))
     fixed = written.intersection(VARIED)
     ask = Ask(train, model, known, ranks, found, launcher, fixed, written, measured)
+    ask = ask._replace(spare_gpus=_count_spare_gpus(look, size))
     return PlannerRequest(ask, auto=auto)
+
+
+def _count_spare_gpus(look: Inputs, size: Shape) -> int:
+    """GPUs of each node that a larger ``gpus_per_node`` of the job would add, with a rank each."""
+    one_job = look.group is None and size.packing is None and not look.entries
+    if not one_job or size.ranks_per_node != size.gpus_per_node:
+        return 0
+    return look.cluster.nodes.gpus_per_node - size.gpus_per_node
 
 
 def choose_strategy(

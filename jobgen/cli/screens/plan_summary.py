@@ -205,7 +205,7 @@ def _find_changes(preview: Preview) -> tuple[str, ...]:
     the cluster lacks the nodes, or several changes take more nodes."""
     advice = preview.answer.advice.advice
     for lever in advice.levers if advice else ():
-        larger = len(lever.changes) > 1 and any(c.startswith("nodes:") for c in lever.changes)
+        larger = len(lever.changes) > 1 and lever.needs == "nodes"
         if lever.fits and lever.possible and not larger:
             return tuple(change.replace(": ", "=", 1) for change in lever.changes)
     return ()

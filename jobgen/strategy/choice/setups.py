@@ -40,6 +40,8 @@ class Ask(NamedTuple):
     """What all estimates of memory are multiplied by, from runs that measured their own."""
     slower: float = 1.0
     """What all times of a step are multiplied by, from such runs."""
+    spare_gpus: int = 0
+    """GPUs of each node that the job could request, too, each with a rank more."""
 
 
 SEQ = 2048
