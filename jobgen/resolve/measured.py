@@ -87,7 +87,11 @@ def check_measured(look: Inputs, train: Train) -> Iterator[PlanCheck]:
     measured, missing = find_measured(look, train)
     if measured is not None or not missing or train.batch is None:
         return
-    known = look.facts.measured.get(str(train.model))
-    place = look.spec.find_place("train", "model")
-    hint = MEASURE if known is None or known.report is None else ""
+    place, hint = look.spec.find_place("train", "model"), advise_measuring(look, train)
     yield PlanCheck("warn", f"memory is not estimated: {missing}", UNMEASURED, hint, place)
+
+
+def advise_measuring(look: Inputs, train: Train) -> str:
+    """The hint that a measurement is missing; empty where what is missing is another thing."""
+    known = look.facts.measured.get(str(train.model))
+    return MEASURE if known is None or known.report is None else ""

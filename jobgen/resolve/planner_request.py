@@ -15,7 +15,7 @@ from jobgen.model.plan import Estimate, Shape
 from jobgen.model.trained import ModelShape, is_function
 from jobgen.named_tuple import NamedTuple
 from jobgen.resolve.inputs import Inputs
-from jobgen.resolve.measured import MEASURE, UNMEASURED, find_measured
+from jobgen.resolve.measured import UNMEASURED, advise_measuring, find_measured
 from jobgen.wording import count
 
 if TYPE_CHECKING:
@@ -149,7 +149,8 @@ def _diagnose_missing(look: Inputs, train: Train, request: PlannerRequest) -> Di
 
     if is_function(train.model) and not request.lacks_gpu:
         message = f"train: strategy: auto needs the memory of the model: {request.missing}"
-        return look.diagnose_job(UNMEASURED, message, "train", "model", hint=MEASURE)
+        hint = advise_measuring(look, train)
+        return look.diagnose_job(UNMEASURED, message, "train", "model", hint=hint)
     if request.lacks_gpu:
         message = f"train: strategy: auto needs the GPU: {request.missing}"
         hint = "set nodes.gpu in the profile; or name a strategy"
