@@ -93,8 +93,23 @@ def build_request(look: Inputs, size: Shape, launcher: str, train: Train) -> Pla
     written = frozenset(key for key in train.keys if look.has_written("train", key))
     fixed = written.intersection(VARIED)
     ask = Ask(train, model, known, ranks, found, launcher, fixed, written, measured)
-    ask = ask._replace(spare_gpus=_count_spare_gpus(look, size))
+    expandable = not size.amd and has_expandable_segments(look)
+    ask = ask._replace(spare_gpus=_count_spare_gpus(look, size), expandable=expandable)
     return PlannerRequest(ask, auto=auto)
+
+
+_ALLOCATOR = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")
+"""Variables of the allocator; the first wins where both are set (torch,
+c10/core/AllocatorConfig.cpp)."""
+
+
+def has_expandable_segments(look: Inputs) -> bool:
+    """Whether the cluster, setup or env turns on ``expandable_segments``, which ROCm does not have
+    (torch, c10/cuda/CUDACachingAllocator.cpp)."""
+    every = (*look.profile.variables, *look.spec.variables)
+    values = {each.name: each.value for each in every}
+    value = next((values[name] or "" for name in _ALLOCATOR if name in values), "")
+    return "expandable_segments:true" in value.replace(" ", "").lower()
 
 
 def _count_spare_gpus(look: Inputs, size: Shape) -> int:

@@ -50,9 +50,9 @@ def _describe_verdict(option: StrategyOption, limit: float) -> str:
     memory = option.memory
     allocated, interval = memory.get_peak("allocated"), format_interval(memory, "allocated")
     where = name_rank(memory) or " per GPU"
-    if (
-        option.verdict == "no" and allocated <= limit < memory.needed
-    ):  # CUDA and NCCL need some, too
+    # CUDA and NCCL need some, too
+    only_needed = option.verdict == "no" and allocated <= limit < memory.needed
+    if only_needed:
         amount = f"needs {to_gib(memory.needed)} of {to_gib(limit)} GiB{where}"
         return f"{amount}, {to_gib(allocated)} of it allocated (90 %: {interval})"
     return f"{to_gib(allocated)} of {to_gib(limit)} GiB allocated{where} (90 %: {interval})"

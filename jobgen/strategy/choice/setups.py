@@ -42,6 +42,8 @@ class Ask(NamedTuple):
     """What all times of a step are multiplied by, from such runs."""
     spare_gpus: int = 0
     """GPUs of each node that the job could request, too, each with a rank more."""
+    expandable: bool = False
+    """Whether the job's environment sets ``expandable_segments`` of the allocator."""
 
 
 SEQ = 2048
@@ -107,6 +109,7 @@ def build_setup(strategy: Strategy, ask: Ask, train: Train | None = None) -> Set
         repeat_kv=framework == "torchtitan",
         sequence_parallel=mesh.tp > 1 and framework in {"torchtitan", "megatron"},
         adapters=_adapters(strategy, train),
+        expandable=ask.expandable,
         world_per_node=ask.world.ranks_per_node,
         measured=ask.measured,
         assumed=tuple(_list_assumed(train, ask)),
