@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from jobgen.model.train import Train
 
 
+UNKNOWN_MODEL = "J254"
+"""The code of a model whose sizes are not known; a warning if its name resembles a known one."""
+
+
 def check(tree: Tree, spec: JobSpec, train: Train) -> None:
     """Say it at the key that it is about."""
     _check_model(tree, train)
@@ -37,7 +41,7 @@ def _check_model(tree: Tree, train: Train) -> None:
     if unknown is None:
         return
     auto = train.strategy.type == "auto"
-    code = "J250" if auto else "J254"
+    code = "J250" if auto else UNKNOWN_MODEL
     severity: Severity = "warning" if auto or unknown.near else "note"
     cannot = "strategy: auto cannot choose" if auto else "memory is not estimated"
     message = f"train.model: unknown sizes of '{unknown.name}', so that {cannot}"
