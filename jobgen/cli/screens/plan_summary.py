@@ -230,11 +230,11 @@ def _find_changes(preview: Preview) -> tuple[str, ...]:
     """The cheapest changes of the job file that make it fit, as ``--set`` takes them; nothing where
     the cluster lacks the nodes, or several changes take more nodes."""
     advice = preview.answer.advice.advice
-    for lever in advice.levers if advice else ():
-        larger = len(lever.changes) > 1 and lever.needs == "nodes"
-        if lever.fits and lever.possible and not larger:
-            return tuple(change.replace(": ", "=", 1) for change in lever.changes)
-    return ()
+    able = (lever for lever in (advice.levers if advice else ()) if lever.fits and lever.possible)
+    first = next(able, None)
+    if first is None or (len(first.changes) > 1 and first.needs == "nodes"):
+        return ()
+    return tuple(change.replace(": ", "=", 1) for change in first.changes)
 
 
 def draw_verdict(preview: Preview) -> str:

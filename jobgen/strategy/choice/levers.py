@@ -4,6 +4,7 @@ enough together, and the fewest nodes that do."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
 from jobgen import strategy
@@ -61,17 +62,40 @@ def find_help(start: StrategyOption, ask: Ask, *, auto: bool = False) -> Help:
     and the fewest nodes. With ``auto`` the planner makes the other changes itself."""
     room = _find_room(ask)
     single = find_levers(start, ask)
-    together = () if room is None else tuple(_combine(start, ask, room.ask, auto=auto))
-    # where one change is enough, several at once help only if they need fewer GPUs
-    least = min((_NEEDS[lever.needs] for lever in single if lever.verdict == "fits"), default=None)
+    together = () if room is None else tuple(_combine_all(start, ask, room.ask, auto=auto))
+    # where one change is enough, several at once help only if they cost less
+    least = min((_rank_cost(lever) for lever in single if lever.verdict == "fits"), default=None)
     if least is not None:
         together = tuple(
-            lever for lever in together if len(lever.changes) == 1 or _NEEDS[lever.needs] < least
+            lever for lever in together if len(lever.changes) == 1 or _rank_cost(lever) < least
         )
     known = {lever.changes for lever in together}
     others = (lever for lever in single if lever.changes not in known)
     levers = _arrange((*together, *others))
     return Help(levers) if room is None else Help(levers, room.nodes, room.title)
+
+
+def _combine_all(start: StrategyOption, ask: Ask, there: Ask, *, auto: bool) -> Iterator[Lever]:
+    """The simplest changes that are enough ``there``, and if they make a step more than twice as
+    long, those that are enough with more GPUs of the cluster and do not."""
+    slow = False
+    for lever in _combine(start, ask, there, auto=auto):
+        slow = lever.slower > 1
+        yield lever
+    larger = _list_larger(there) if slow else ()
+    wider = (lever for one in larger for lever in _combine(start, ask, one, auto=auto))
+    yield from islice((lever for lever in wider if lever.fits and lever.slower <= 1), 1)
+
+
+def _list_larger(ask: Ask) -> Iterator[Ask]:
+    """The question for more GPUs of its nodes, then for twice as many whole nodes, and so on, as
+    far as the cluster has them."""
+    yield from list_wider(ask)
+    whole = [ask, *list_wider(ask)][-1]
+    nodes = 2 * ask.world.nodes
+    while nodes <= (ask.machine.nodes or 0):
+        yield change_nodes(whole, nodes)
+        nodes *= 2
 
 
 def _find_room(ask: Ask) -> _Room | None:
@@ -104,17 +128,20 @@ def find_levers(start: StrategyOption, ask: Ask) -> tuple[Lever, ...]:
 
 
 def _arrange(levers: tuple[Lever, ...]) -> tuple[Lever, ...]:
-    """What makes it fit first, the cheapest on top: a step that takes a little longer costs less
-    than GPUs, and these less than one that takes more than twice as long. Then those that save
-    most."""
+    """What makes it fit first, the cheapest on top; then those that save most."""
 
     def key(lever: Lever) -> tuple[int, int, float]:
         order = _ORDER.get(lever.verdict, 2)
         if not lever.fits:
             return order, 0, -lever.saves
-        return order, len(_NEEDS) if lever.slower > 1 else _NEEDS[lever.needs], lever.slower
+        return order, _rank_cost(lever), lever.slower
 
     return tuple(sorted(levers, key=key))
+
+
+def _rank_cost(lever: Lever) -> int:
+    """What takes less of the cluster first, last what makes a step more than twice as long."""
+    return len(_NEEDS) if lever.slower > 1 else _NEEDS[lever.needs]
 
 
 def _combine(start: StrategyOption, ask: Ask, there: Ask, *, auto: bool) -> Iterator[Lever]:

@@ -153,6 +153,15 @@ def test_changes_that_need_no_more_gpus_come_first(seq_len: int) -> None:
         assert places == sorted(places)
 
 
+def test_idle_gpus_are_proposed_before_changes_that_make_a_step_much_longer() -> None:
+    asked = ask("Qwen/Qwen2.5-7B", 1, ranks=2, micro_batch=2)._replace(spare_gpus=6)
+    start = estimate_option(Rung(0, "ddp", asked.train), asked)
+    first, *others = find_help(start, asked).levers
+    assert first.fits
+    assert (first.needs, first.slower <= 1, first.changes[-1]) == ("GPUs", True, "gpus_per_node: 4")
+    assert [lever.needs for lever in others if lever.fits and lever.slower > 1] == [""]
+
+
 @pytest.mark.parametrize("auto", [True, False])
 def test_idle_gpus_are_taken_before_nodes_where_nothing_fits_without(auto: bool) -> None:
     asked = ask("meta-llama/Llama-3.1-70B", 1, ranks=2, strategy="ddp", offload="none")
