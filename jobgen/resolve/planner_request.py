@@ -67,11 +67,11 @@ def build_request(look: Inputs, size: Shape, launcher: str, train: Train) -> Pla
 
     auto = train.strategy.type == "auto"
     train = train.replace(strategy="ddp") if auto else train
-    measured, doubt = find_measured(look, train)
+    measured, missing = find_measured(look, train)
     if measured is not None:
         model = build_measured(measured)
     elif is_function(train.model):
-        return PlannerRequest(None, doubt, auto)
+        return PlannerRequest(None, missing.text, auto)
     else:
         arch, doubt = read_architecture(train, look.facts.texts)
         if arch is None or not arch.vocab:
@@ -83,8 +83,8 @@ def build_request(look: Inputs, size: Shape, launcher: str, train: Train) -> Pla
 
     found = read_machine(look.cluster)
     if found is None:
-        missing = f"cluster {look.cluster.name} sets no nodes.gpu"
-        return PlannerRequest(None, missing, auto, lacks_gpu=True)
+        doubt = f"cluster {look.cluster.name} sets no nodes.gpu"
+        return PlannerRequest(None, doubt, auto, lacks_gpu=True)
     from jobgen.strategy.choice.setups import VARIED, Ask
 
     found = found.split_gpus(size.ranks_per_gpu)

@@ -155,6 +155,8 @@ def refuse_what_is_not_measured(here: World, path: Path) -> None:
         warning = find_warning(plan(here, path, f"train.{key}"))
         assert warning is not None, key
         assert words in warning.message
+        assert warning.place is not None
+        assert warning.place.file == f"--set train.{key.partition('=')[0]}"
 
 
 def test_a_strategy_is_chosen_only_for_a_measured_model(

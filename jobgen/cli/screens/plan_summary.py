@@ -203,7 +203,7 @@ def draw_next(preview: Preview) -> str:
 
 def _lead_to_estimate(preview: Preview) -> str:
     """What is to be done if memory could not be estimated: measure the user's own model, or correct
-    the line that names it; empty if nothing shows what."""
+    the line that prevents it; empty if nothing shows what."""
     from jobgen.load.train_rules import UNKNOWN_MODEL
     from jobgen.resolve.measured import UNMEASURED
 
@@ -214,7 +214,8 @@ def _lead_to_estimate(preview: Preview) -> str:
         return preview.call.command("plan", "--measure")
     named = [p for p in preview.plan.notes if (p.code, p.severity) == (UNKNOWN_MODEL, "warning")]
     problems = [*map(judge, checks), *named]
-    return _edit_first(preview, (problem.place for problem in problems))
+    edit = _edit_first(preview, (problem.place for problem in problems))
+    return edit or (f"jobgen explain {problems[0].code}" if problems else "")
 
 
 def _edit_first(preview: Preview, places: Iterable[Place | None]) -> str:
