@@ -21,46 +21,50 @@ command completes: only the caller has the person's words."""
 MEASURE = "measure it"
 
 
-class Gap(NamedTuple):
+class MeasurementGap(NamedTuple):
     """What is missing for an estimate, in words, and the key of ``train`` that it is about."""
 
     text: str = ""
     key: str = "model"
 
 
-def find_measured(look: Inputs, train: Train) -> tuple[MeasuredModel | None, Gap]:
+def find_measured(look: Inputs, train: Train) -> tuple[MeasuredModel | None, MeasurementGap]:
     """The measured model of this job; else what is missing."""
     name = train.model
     if not isinstance(name, str) or not is_function(name):
-        return None, Gap()
+        return None, MeasurementGap()
     known = look.facts.measured.get(name)
     if known is None or known.report is None:
         outdated = known.outdated if known else ""
-        return None, Gap(outdated or f"{name} is not measured yet")
+        return None, MeasurementGap(outdated or f"{name} is not measured yet")
     from jobgen.strategy.measured_model import read_measured
 
     try:
         measured = read_measured(name, known.report)
     except (TypeError, ValueError):
-        return None, Gap(f"the measurement of {name} cannot be read")
+        return None, MeasurementGap(f"the measurement of {name} cannot be read")
     unknown = _name_unmeasured(train, measured)
     return (None, unknown) if unknown.text else (measured, unknown)
 
 
-def _name_unmeasured(train: Train, measured: MeasuredModel) -> Gap:
+def _name_unmeasured(train: Train, measured: MeasuredModel) -> MeasurementGap:
     """What this job asks for and no measurement can show, with what to do; empty if there is
     nothing."""
     axis = next((axis for axis in _UNDIVIDED if getattr(train, axis) > 1), "")
     if axis:
-        return Gap(f"{_UNDIVIDED[axis]} of {measured.name} is not known: omit {axis}", axis)
+        return MeasurementGap(
+            f"{_UNDIVIDED[axis]} of {measured.name} is not known: omit {axis}", axis
+        )
     if train.lora is not None:
-        return Gap(f"{measured.name} builds its own adapters: omit lora", "lora")
+        return MeasurementGap(f"{measured.name} builds its own adapters: omit lora", "lora")
     if measured.width < 4 and not train.pure and train.precision != "fp32":
-        return Gap(f"{measured.name} builds trained parameters in 16 bits: set pure: true")
+        return MeasurementGap(
+            f"{measured.name} builds trained parameters in 16 bits: set pure: true"
+        )
     unknown = _name_unrecomputed(train.activation_checkpointing, measured)
     if unknown:
-        return Gap(unknown, "activation_checkpointing")
-    return Gap(_name_unpiped(train.pp, measured) if train.pp > 1 else "", "pp")
+        return MeasurementGap(unknown, "activation_checkpointing")
+    return MeasurementGap(_name_unpiped(train.pp, measured) if train.pp > 1 else "", "pp")
 
 
 def _name_unrecomputed(recompute: str, measured: MeasuredModel) -> str:
