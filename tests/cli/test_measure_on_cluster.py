@@ -68,7 +68,12 @@ def test_a_model_is_measured_where_the_job_has_its_torch(jobgen: Jobgen, tmp_pat
 
 
 FAILURES = {
-    "import": ("import missing_here\n", ACTIVATE, 3, "train.py:1: error[J264]: importing train.py"),
+    "import": (
+        "import missing_here\n",
+        ACTIVATE,
+        3,
+        "train.py:1:1: error[J264]: importing train.py",
+    ),
     "setup": (PROGRAM, "echo no module >&2; exit 3", 1, "FAILED, exit code 3: no module"),
     "python": (PROGRAM, "python() { return 127; }; export -f python", 1, "FAILED, exit code 127"),
     "torch": (PROGRAM, f"python() {{ {sys.executable} -S $@; }}", 1, "torch cannot be imported"),
