@@ -35,7 +35,8 @@ def list_commands(text: str) -> Iterator[str]:
 
 def list_offline(text: str) -> set[str]:
     """Those commands in a text that need neither a cluster nor a run."""
-    return {command for command in list_commands(text) if command.split()[0] in OFFLINE}
+    commands = (command for command in list_commands(text) if "--on-cluster" not in command)
+    return {command for command in commands if command.split()[0] in OFFLINE}
 
 
 def parse_command(command: str) -> None:

@@ -153,13 +153,16 @@ def _run(
 _HINTS = {
     "program": "the functions run alone, on the CPU and on fake tensors: without arguments of the "
     "command line, weights of a file, or a device",
+    "syntax": "correct it; or activate the Python that the program is written for",
+    "step": "train.batch must return what the model is called with; both are on the CPU: no device "
+    "may be named",
+    "loss": "return the loss of one micro-batch: a tensor, .loss or ['loss']",
     "size": "set it under train:",
     "parameter": "only micro_batch and seq_len are passed: give the others a default",
     "data": "fake tensors have no values: no .item(), no branch or size that depends on the data "
-    "of a tensor; jobgen cannot measure a model that needs them",
+    "of a tensor; if the model needs them, set train.model to a mapping of sizes",
     "labels": "set train.model to a config.json, or to a mapping of sizes",
     "file": "it is relative to the workdir",
-    "type": "jobgen explain train.batch",
 }
 """Kind of failure → what to do about it."""
 
@@ -174,17 +177,30 @@ def explain_failure(
     """The failure, at the line of the user's program, or at the key of the job; ``activate`` is the
     hint where torch or another module is missing."""
     kind, message, where = str(failed["failed"]), str(failed["message"]), failed.get("place")
+    key = str(failed.get("key"))
     hint = activate if kind in {"torch", "import"} else _HINTS.get(kind, "")
-    place = spec.find_place("train", str(failed.get("key")))
     if kind == "function":
-        name = str(model.request.get(str(failed["key"]))).rpartition(":")[2]
+        name = str(model.request.get(key)).rpartition(":")[2]
         near = find_nearest(name, failed["known"])
         hint = f"did you mean {near}?" if near else "it must be a function of that file"
+    if kind == "type":
+        hint = f"jobgen explain train.{key}"
     if kind == "torch":
         return CheckFailed(Diagnostic(UNMEASURED, message, None, hint))
+    place = _find_value(world, spec, model, key)
     if where:
-        path = Path(str(model.request["workdir"]), str(where[0]))
-        place = Place(world.format_path(path), int(where[1]))
+        file, line, col, end_col = where
+        path = Path(str(model.request["workdir"]), str(file))
+        place = Place(world.format_path(path), int(line), int(col), int(end_col))
         with suppress(Invalid):  # it may be gone when a job ends
             world.read(path, place.file)
     return Invalid(Diagnostic(UNMEASURED, message, place, hint))
+
+
+def _find_value(world: World, spec: Loaded[JobSpec], model: OwnModel, key: str) -> Place:
+    """The place of the function's name in the job, or of its key where it is not on that line."""
+    place, name = spec.find_place("train", key), str(model.request.get(key))
+    lines = world.texts.get(place.file, "").split("\n")
+    line = lines[place.line - 1] if 0 < place.line <= len(lines) else ""
+    at = line.find(name, place.col)
+    return place if at < 0 else place._replace(col=at + 1, end_col=at + 1 + len(name))

@@ -171,8 +171,10 @@ def _parse_failure(report: Mapping[str, Any], uploaded: Container[str]) -> dict[
     """Why a model could not be measured. Raises TypeError or ValueError for what is none."""
     place, known = report.get("place"), report.get("known")
     if place is not None:
-        file, line = place
-        place = (file, max(int(line), 0)) if file in uploaded else None
+        file, *numbers = place
+        line, *columns = (min(max(int(number), 0), _LONGEST_FILE) for number in numbers)
+        col, end_col = (*columns, 0, 0)[:2]
+        place = [file, line, col, end_col] if file in uploaded else None
     words = {key: str(report.get(key))[:_LONGEST] for key in ("failed", "message", "key")}
     names = [str(name)[:_LONGEST] for name in known[:_MOST]] if isinstance(known, list) else []
     return {**words, "place": place, "known": names}
@@ -180,6 +182,8 @@ def _parse_failure(report: Mapping[str, Any], uploaded: Container[str]) -> dict[
 
 _LONGEST = 1000
 """Characters of a message."""
+_LONGEST_FILE = 1 << 31
+"""Lines, and columns of one."""
 _MOST = 1000
 """Functions of a file that are compared with the missing one."""
 

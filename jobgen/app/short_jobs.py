@@ -7,13 +7,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jobgen.app.prepare import JobFile, PreparedJob, examine
-from jobgen.errors import CheckFailed, JobgenError
+from jobgen.app.prepare import JobFile, PreparedJob, examine_opened, open_job
+from jobgen.errors import CheckFailed, JobgenError, Place
 from jobgen.model.bundle import Bundle, BundleFile
 from jobgen.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from jobgen.app.world import World
+    from jobgen.model.job import JobSpec
+    from jobgen.model.loaded import Loaded
     from jobgen.model.record import RunRecord
 
 TAKEN = ("setup", "env", "container", "slurm", "vars", "workdir", "secrets")
@@ -49,12 +51,19 @@ def prepare_short_job(
     Touches nothing. Raises CheckFailed with every problem, and Missing for an unknown cluster.
     """
     file = JobFile(_format_job(short, data), short.label, base, base)
-    examined = examine(world, file, cluster)
+    opened = open_job(world, file)
+    read = opened.read._replace(loaded=opened.read.loaded and _drop_lines(opened.read.loaded))
+    examined = examine_opened(world, opened._replace(read=read), cluster)
     if examined.ready is None:
         raise CheckFailed(*examined.diagnostics)
     bundle = examined.ready.bundle
     files = tuple(sorted((*bundle.files, *short.files)))
     return examined.ready._replace(bundle=Bundle(files, bundle.entry))
+
+
+def _drop_lines(job: Loaded[JobSpec]) -> Loaded[JobSpec]:
+    """The job without lines and columns: nobody has its file."""
+    return job._replace(places={path: Place(place.file) for path, place in job.places.items()})
 
 
 def _format_job(short: ShortJob, data: Mapping[str, Any]) -> str:

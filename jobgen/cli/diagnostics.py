@@ -111,9 +111,11 @@ def _line(place: Place, texts: Mapping[str, str]) -> str | None:
 def _windowed(text: str, place: Place, room: int) -> tuple[str, int, int]:
     """As much of the line as fits round the columns, and where the caret starts, how long it is.
 
-    A tab becomes blanks and a control character its number, so columns are counted anew.
+    A tab becomes blanks and a control character its number, so columns are counted anew. Without
+    columns the caret is under the first word.
     """
-    at = min(max(place.col - 1, 0), len(text))
+    indent = len(text) - len(text.lstrip())
+    at = min(place.col - 1 if place.col else indent, len(text))
     end = place.end_col - 1 if place.end_col > place.col else at + 1
     first = max(at - room // 2, 0) if len(text) > room else 0
     before, under = _cells(text[first:at]), _cells(text[at : min(max(end, at + 1), len(text))])

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from jobgen.app.measuring_jobs import MeasuringJob
     from jobgen.app.world import World
     from jobgen.cli.estimating import PlanOptions
+    from jobgen.cli.screens.plan_summary import Invocation
     from jobgen.model.record import RunRecord
 
 PATIENCE = 1800.0
@@ -52,12 +53,13 @@ def _measure_by_job(call: Call, job: Path, cluster: str | None, *, dry_run: bool
     from jobgen.app.plan_problems import refuse_failing
     from jobgen.app.shared_link import share_connection
     from jobgen.cli import submit_dialog
+    from jobgen.cli.screens.plan_summary import Invocation
 
     prepare = partial(prepare_measuring, call.world, job, cluster, call.flags.sets)
     measuring = prepare()
     refuse_failing(measuring.ready)
     if dry_run:
-        return _show_dry_run(call, measuring)
+        return _show_dry_run(call, measuring, Invocation(str(job), call.flags, call.flags.cluster))
     if not submit_dialog.confirm_submit(call, measuring.ready):
         return Exit.USAGE
     names = ", ".join(model.name for model in measuring.models)
@@ -78,9 +80,9 @@ def _measure_by_job(call: Call, job: Path, cluster: str | None, *, dry_run: bool
     return None
 
 
-def _show_dry_run(call: Call, measuring: MeasuringJob) -> Exit:
+def _show_dry_run(call: Call, measuring: MeasuringJob, invocation: Invocation) -> Exit:
     """The job as ``submit --dry-run`` shows it, with options of sbatch and program; with -v all
-    scripts."""
+    scripts. At the end the command that submits it."""
     from jobgen.app.submit import rehearse_submit
     from jobgen.cli import submit_dialog
 
@@ -97,6 +99,7 @@ def _show_dry_run(call: Call, measuring: MeasuringJob) -> Exit:
         f"{name}\n" + "".join(f"  {defuse(line)}".rstrip() + "\n" for line in lines)
         for name, lines in scripts.items()
     ]
+    shown.append(f"Next: {invocation.command('plan', '--measure', '--on-cluster')}\n")
     dry = rehearse_submit(ready)
     return submit_dialog.show_dry_run(call, ready, dry, "", last="\n".join(shown))
 

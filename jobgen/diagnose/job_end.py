@@ -35,7 +35,7 @@ a collective that hangs after 10 minutes with NCCL, and after 30 with gloo
 (``torch/distributed/constants.py``); a program that logs seldom is silent as long."""
 _HUNG = (
     "no rank wrote anything in the last {time}, so it may have hung: before you raise the time, "
-    "see where its ranks wait while they are silent: py-spy dump, in jobgen sh"
+    "run it again, open jobgen sh while it is silent, and see with py-spy dump where its ranks wait"
 )
 _OWN = re.compile(r"jobgen: (?P<who>[\w.-]+|rank \S+ on [\w.-]+): (?P<text>.*)")
 _SETUP = re.compile(r"(?:setup|stage|before|finally) failed: ")

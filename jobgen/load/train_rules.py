@@ -12,9 +12,13 @@ from jobgen.strategy.spec import TRAITS
 
 if TYPE_CHECKING:
     from jobgen.errors import Severity
-    from jobgen.load.tree import Path, Tree
+    from jobgen.load.tree import Tree
     from jobgen.model.job import JobSpec
     from jobgen.model.train import Train
+
+
+UNKNOWN_MODEL = "J254"
+"""The code of a model whose sizes are not known; a warning if its name resembles a known one."""
 
 
 def check(tree: Tree, spec: JobSpec, train: Train) -> None:
@@ -28,10 +32,7 @@ def check(tree: Tree, spec: JobSpec, train: Train) -> None:
             world = None  # auto may divide the ranks by tp and pp
     known, _ = read_sizes(train, {})
     for fault in strategy.check_train(train, known, world, launcher=launcher):
-        path: Path = ("train", *fault.path)
-        while len(path) > 1 and path not in tree.places:
-            path = path[:-1]
-        tree.say(fault.code, f"train: {fault.message}", path, fault.hint)
+        tree.say(fault.code, f"train: {fault.message}", ("train", *fault.path), fault.hint)
 
 
 def _check_model(tree: Tree, train: Train) -> None:
@@ -40,7 +41,7 @@ def _check_model(tree: Tree, train: Train) -> None:
     if unknown is None:
         return
     auto = train.strategy.type == "auto"
-    code = "J250" if auto else "J254"
+    code = "J250" if auto else UNKNOWN_MODEL
     severity: Severity = "warning" if auto or unknown.near else "note"
     cannot = "strategy: auto cannot choose" if auto else "memory is not estimated"
     message = f"train.model: unknown sizes of '{unknown.name}', so that {cannot}"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from jobgen.model.decision import PlanCheck
 from jobgen.model.trained import is_function
+from jobgen.named_tuple import NamedTuple
 from jobgen.resolve.inputs import Inputs
 from jobgen.wording import count
 
@@ -20,37 +21,50 @@ command completes: only the caller has the person's words."""
 MEASURE = "measure it"
 
 
-def find_measured(look: Inputs, train: Train) -> tuple[MeasuredModel | None, str]:
-    """The measured model of this job; else what is missing, in words."""
+class MeasurementGap(NamedTuple):
+    """What is missing for an estimate, in words, and the key of ``train`` that it is about."""
+
+    text: str = ""
+    key: str = "model"
+
+
+def find_measured(look: Inputs, train: Train) -> tuple[MeasuredModel | None, MeasurementGap]:
+    """The measured model of this job; else what is missing."""
     name = train.model
     if not isinstance(name, str) or not is_function(name):
-        return None, ""
+        return None, MeasurementGap()
     known = look.facts.measured.get(name)
     if known is None or known.report is None:
         outdated = known.outdated if known else ""
-        return None, outdated or f"{name} is not measured yet"
+        return None, MeasurementGap(outdated or f"{name} is not measured yet")
     from jobgen.strategy.measured_model import read_measured
 
     try:
         measured = read_measured(name, known.report)
     except (TypeError, ValueError):
-        return None, f"the measurement of {name} cannot be read"
+        return None, MeasurementGap(f"the measurement of {name} cannot be read")
     unknown = _name_unmeasured(train, measured)
-    return (None, unknown) if unknown else (measured, "")
+    return (None, unknown) if unknown.text else (measured, unknown)
 
 
-def _name_unmeasured(train: Train, measured: MeasuredModel) -> str:
+def _name_unmeasured(train: Train, measured: MeasuredModel) -> MeasurementGap:
     """What this job asks for and no measurement can show, with what to do; empty if there is
     nothing."""
     axis = next((axis for axis in _UNDIVIDED if getattr(train, axis) > 1), "")
     if axis:
-        return f"{_UNDIVIDED[axis]} of {measured.name} is not known: omit {axis}"
+        return MeasurementGap(
+            f"{_UNDIVIDED[axis]} of {measured.name} is not known: omit {axis}", axis
+        )
     if train.lora is not None:
-        return f"{measured.name} builds its own adapters: omit lora"
+        return MeasurementGap(f"{measured.name} builds its own adapters: omit lora", "lora")
     if measured.width < 4 and not train.pure and train.precision != "fp32":
-        return f"{measured.name} builds trained parameters in 16 bits: set pure: true"
+        return MeasurementGap(
+            f"{measured.name} builds trained parameters in 16 bits: set pure: true"
+        )
     unknown = _name_unrecomputed(train.activation_checkpointing, measured)
-    return unknown or (_name_unpiped(train.pp, measured) if train.pp > 1 else "")
+    if unknown:
+        return MeasurementGap(unknown, "activation_checkpointing")
+    return MeasurementGap(_name_unpiped(train.pp, measured) if train.pp > 1 else "", "pp")
 
 
 def _name_unrecomputed(recompute: str, measured: MeasuredModel) -> str:
@@ -85,9 +99,13 @@ def _name_unpiped(stages: int, measured: MeasuredModel) -> str:
 def check_measured(look: Inputs, train: Train) -> Iterator[PlanCheck]:
     """A warning where the model of a function is not measured, or not any more."""
     measured, missing = find_measured(look, train)
-    if measured is not None or not missing or train.batch is None:
+    if measured is not None or not missing.text or train.batch is None:
         return
+    place, hint = look.spec.find_place("train", missing.key), advise_measuring(look, train)
+    yield PlanCheck("warn", f"memory is not estimated: {missing.text}", UNMEASURED, hint, place)
+
+
+def advise_measuring(look: Inputs, train: Train) -> str:
+    """The hint that a measurement is missing; empty where what is missing is another thing."""
     known = look.facts.measured.get(str(train.model))
-    place = look.spec.find_place("train", "model")
-    hint = MEASURE if known is None or known.report is None else ""
-    yield PlanCheck("warn", f"memory is not estimated: {missing}", UNMEASURED, hint, place)
+    return MEASURE if known is None or known.report is None else ""

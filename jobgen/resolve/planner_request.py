@@ -15,7 +15,7 @@ from jobgen.model.plan import Estimate, Shape
 from jobgen.model.trained import ModelShape, is_function
 from jobgen.named_tuple import NamedTuple
 from jobgen.resolve.inputs import Inputs
-from jobgen.resolve.measured import MEASURE, UNMEASURED, find_measured
+from jobgen.resolve.measured import UNMEASURED, advise_measuring, find_measured
 from jobgen.wording import count
 
 if TYPE_CHECKING:
@@ -67,11 +67,11 @@ def build_request(look: Inputs, size: Shape, launcher: str, train: Train) -> Pla
 
     auto = train.strategy.type == "auto"
     train = train.replace(strategy="ddp") if auto else train
-    measured, doubt = find_measured(look, train)
+    measured, missing = find_measured(look, train)
     if measured is not None:
         model = build_measured(measured)
     elif is_function(train.model):
-        return PlannerRequest(None, doubt, auto)
+        return PlannerRequest(None, missing.text, auto)
     else:
         arch, doubt = read_architecture(train, look.facts.texts)
         if arch is None or not arch.vocab:
@@ -83,8 +83,8 @@ def build_request(look: Inputs, size: Shape, launcher: str, train: Train) -> Pla
 
     found = read_machine(look.cluster)
     if found is None:
-        missing = f"cluster {look.cluster.name} sets no nodes.gpu"
-        return PlannerRequest(None, missing, auto, lacks_gpu=True)
+        doubt = f"cluster {look.cluster.name} sets no nodes.gpu"
+        return PlannerRequest(None, doubt, auto, lacks_gpu=True)
     from jobgen.strategy.choice.setups import VARIED, Ask
 
     found = found.split_gpus(size.ranks_per_gpu)
@@ -94,7 +94,31 @@ def build_request(look: Inputs, size: Shape, launcher: str, train: Train) -> Pla
     fixed = written.intersection(VARIED)
     words = tuple(word.text for each in look.spec.programs for word in each.program.words)
     ask = Ask(train, model, known, ranks, found, launcher, fixed, written, measured, run_args=words)
+    expandable = not size.amd and has_expandable_segments(look)
+    ask = ask._replace(spare_gpus=_count_spare_gpus(look, size), expandable=expandable)
     return PlannerRequest(ask, auto=auto)
+
+
+_ALLOCATOR = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")
+"""Variables of the allocator; the first wins where both are set (torch,
+c10/core/AllocatorConfig.cpp)."""
+
+
+def has_expandable_segments(look: Inputs) -> bool:
+    """Whether the cluster, setup or env turns on ``expandable_segments``, which ROCm does not have
+    (torch, c10/cuda/CUDACachingAllocator.cpp)."""
+    every = (*look.profile.variables, *look.spec.variables)
+    values = {each.name: each.value for each in every}
+    value = next((values[name] or "" for name in _ALLOCATOR if name in values), "")
+    return "expandable_segments:true" in value.replace(" ", "").lower()
+
+
+def _count_spare_gpus(look: Inputs, size: Shape) -> int:
+    """GPUs of each node that a larger ``gpus_per_node`` of the job would add, with a rank each."""
+    one_job = look.group is None and size.packing is None and not look.entries
+    if not one_job or size.ranks_per_node != size.gpus_per_node:
+        return 0
+    return look.cluster.nodes.gpus_per_node - size.gpus_per_node
 
 
 def choose_strategy(
@@ -141,7 +165,8 @@ def _diagnose_missing(look: Inputs, train: Train, request: PlannerRequest) -> Di
 
     if is_function(train.model) and not request.lacks_gpu:
         message = f"train: strategy: auto needs the memory of the model: {request.missing}"
-        return look.diagnose_job(UNMEASURED, message, "train", "model", hint=MEASURE)
+        hint = advise_measuring(look, train)
+        return look.diagnose_job(UNMEASURED, message, "train", "model", hint=hint)
     if request.lacks_gpu:
         message = f"train: strategy: auto needs the GPU: {request.missing}"
         hint = "set nodes.gpu in the profile; or name a strategy"
@@ -164,10 +189,8 @@ def _diagnose_missing(look: Inputs, train: Train, request: PlannerRequest) -> Di
 
 def diagnose_train(look: Inputs, fault: TrainDiagnostic) -> Diagnostic:
     """What cannot work, at its key, or at the nearest that the job writes."""
-    path: tuple[str, ...] = ("train", *fault.path)
-    while len(path) > 1 and path not in look.spec.places:
-        path = path[:-1]
-    return look.diagnose_job(fault.code, f"train: {fault.message}", *path, hint=fault.hint)
+    message = f"train: {fault.message}"
+    return look.diagnose_job(fault.code, message, "train", *fault.path, hint=fault.hint)
 
 
 def check_layout(

@@ -44,9 +44,10 @@ def build_mesh(train: Train, world: RankLayout) -> Mesh:
 
 def _choose_etp(train: Train, data: int) -> int:
     """Ranks that share each expert; 0 if as many as tp, which is Megatron-LM's default
-    (megatron/training/arguments.py). torchtitan has one (distributed/parallel_dims.py)."""
-    if train.etp is not None:
-        return train.etp
+    (megatron/training/arguments.py). With ep, torchtitan has one (distributed/parallel_dims.py);
+    without, its experts are divided by tp (``apply_moe_ep_tp``)."""
+    if train.etp is not None or train.ep == 1:
+        return train.etp or 0
     whole = train.framework == "torchtitan" or data * train.cp % train.ep
     return 1 if whole and train.tp > 1 else 0
 
@@ -56,6 +57,7 @@ def check_mesh(
 ) -> Iterator[TrainDiagnostic]:
     """What of the degrees cannot work; without a world, what no world could mend."""
     yield from _axes(train)
+    yield from _without_experts(train, sizes)
     yield from _sizes(train, sizes, world)
     if world is not None:
         yield from _world(train, sizes, world)
@@ -123,6 +125,18 @@ def _sizes(train: Train, sizes: ModelSizes, world: RankLayout | None) -> Iterato
         )
         near = -(-train.seq_len // (2 * train.cp)) * 2 * train.cp
         yield TrainDiagnostic("J233", message, ("cp",), f"set seq_len: {near}, or another cp")
+
+
+def _without_experts(train: Train, sizes: ModelSizes) -> Iterator[TrainDiagnostic]:
+    """Sizes that a dense model gives no meaning."""
+    asked = {"ep": train.ep if train.ep > 1 else None, "etp": train.etp}
+    for axis, degree in asked.items() if sizes.experts == 0 else ():
+        if degree is not None:
+            message = f"{axis} {degree} divides experts, but {sizes.name or 'train.model'} has none"
+            hint = (
+                f"remove {axis}" if sizes.name else f"add experts to train.model, or remove {axis}"
+            )
+            yield TrainDiagnostic("J233", message, (axis,), hint)
 
 
 def _near(axis: str, train: Train, sizes: ModelSizes, world: RankLayout | None) -> str:

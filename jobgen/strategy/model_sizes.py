@@ -119,7 +119,7 @@ def _of(arch: Architecture, name: str = "") -> ModelSizes:
         kv_heads=arch.kv_heads,
         ffn=arch.ffn,
         vocab=arch.vocab or None,
-        experts=arch.experts.count if arch.experts else None,
+        experts=arch.experts.count if arch.experts else 0,
     )
 
 

@@ -118,6 +118,7 @@ class ModelSizes(NamedTuple):
     ffn: int | None = None
     vocab: int | None = None
     experts: int | None = None
+    """0 of a dense model."""
 
 
 class Offloaded(NamedTuple):

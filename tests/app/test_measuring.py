@@ -155,6 +155,8 @@ def refuse_what_is_not_measured(here: World, path: Path) -> None:
         warning = find_warning(plan(here, path, f"train.{key}"))
         assert warning is not None, key
         assert words in warning.message
+        assert warning.place is not None
+        assert warning.place.file == f"--set train.{key.partition('=')[0]}"
 
 
 def test_a_strategy_is_chosen_only_for_a_measured_model(
@@ -200,7 +202,7 @@ def test_a_failure_names_the_key_or_the_python(here: World, own: Callable[..., P
     [
         ("def example_text(seq_len):", "needs seq_len", "set it under", 7),
         ("def example_text(size):", "needs size", "give the others a", 7),
-        ("def example_text(:", "SyntaxError", "alone, on the CPU", None),
+        ("def example_text(:", "SyntaxError", "correct it; or activate the Python", None),
     ],
 )
 def test_what_a_function_needs_and_where_it_ends(
@@ -225,6 +227,48 @@ def test_what_a_function_needs_and_where_it_ends(
     where = ("src/job.yaml", place) if place else ("src/train.py", line)
     assert problem.place is not None
     assert (problem.place.file, problem.place.line) == where
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "under", "hint"),
+    [
+        ("x.square().mean()", "x.mean().item()", "x.mean().item()", "fake tensors have no values"),
+        ("x.square().mean()", "x.mean() + [1]", "x.mean() + [1]", "return what the model is"),
+        ("x.square().mean()", "x.square().mean().detach()", None, "return the loss of one micro"),
+        ("return Net()", "raise OSError()", "raise OSError()", "run alone, on the CPU"),
+        ("build_model", "build_modl", None, "did you mean build_modl?"),
+        ("import torch\n", "import torhc\n", "import torhc", "activate the environment"),
+        ("return Net()", "return 3", None, "jobgen explain train.model"),
+    ],
+)
+def test_a_caret_stands_under_what_failed(
+    here: World, own: Callable[..., Path], old: str, new: str, under: str | None, hint: str
+) -> None:
+    """Without a line of the program, under the function's name in the job."""
+    path = own("strategy: ddp")
+    program = here.cwd / "src" / "train.py"
+    program.write_text(program.read_text().replace(old, new))
+    with pytest.raises(Invalid) as caught:
+        measure_models(here, path, CLUSTER)
+    (problem,) = caught.value.problems
+    assert hint in problem.hint
+    place = problem.place
+    assert place is not None
+    file = program if under else path
+    assert place.file == f"src/{file.name}"
+    line = file.read_text().split("\n")[place.line - 1]
+    assert line[place.col - 1 : place.end_col - 1] == (under or "train.py:build_model")
+
+
+def test_keys_that_no_measurement_shows_are_not_measured_again(
+    here: World, own: Callable[..., Path]
+) -> None:
+    path = own("strategy: auto")
+    measure_models(here, path, CLUSTER)
+    with pytest.raises(Invalid) as caught:
+        plan(here, path, "train.lora=8")
+    (problem,) = caught.value.problems
+    assert (problem.code, problem.hint) == (UNMEASURED, "")
 
 
 def test_a_model_of_the_catalogue_is_not_measured(here: World, own: Callable[..., Path]) -> None:

@@ -10,7 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from jobgen.app import explaining
 from jobgen.cli.layout import measure
+from jobgen.cli.output import Ink
+from jobgen.cli.screens import explain
+from jobgen.data import codes
 from tests.cli.conftest import ROOT, Jobgen, home_of, process
 
 JOB = """\
@@ -236,6 +240,13 @@ def test_a_code_is_explained_with_an_example(jobgen: Jobgen) -> None:
     wrong = jobgen("explain", "J999x")
     assert wrong.code == 7
     assert "jobgen explain" in wrong.err
+
+
+def test_every_explanation_fits_a_terminal() -> None:
+    for code in codes():
+        text = explain.screen(explaining.explain(code), Ink(width=80))
+        lines = [line for line in text.split("\n") if not line.startswith("    ")]
+        assert max(map(measure, lines)) <= 80, code
 
 
 def test_a_key_is_explained_as_data(jobgen: Jobgen) -> None:

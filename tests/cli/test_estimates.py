@@ -191,6 +191,18 @@ def test_a_mistyped_model_stands_at_its_line_with_the_nearest(
         assert said.code == (Exit.INVALID if stops else Exit.DONE)
 
 
+@pytest.mark.parametrize("words", [("lint", "job.yaml"), ("lint", *ON), ("plan", *ON)])
+def test_what_set_gives_is_blamed_on_set(
+    jobgen: Jobgen, folder: Path, words: tuple[str, ...]
+) -> None:
+    _write(folder, "3d")
+    said = jobgen(*words, "--set", "train.pp=5")
+    assert said.code == Exit.INVALID
+    shown = said.out + said.err
+    assert "--set train.pp: error[J233]: train: pp 5 does not divide the 32 layers" in shown
+    assert "job.yaml:" not in shown
+
+
 def test_a_model_like_no_other_is_only_noted(jobgen: Jobgen, folder: Path) -> None:
     text = JOB.replace("STRATEGY", "ddp").replace("meta-llama/Llama-3.1-8B", "acme/none-8b")
     (folder / "job.yaml").write_text(text)
@@ -244,6 +256,42 @@ def test_a_step_that_mostly_waits_says_so(jobgen: Jobgen, folder: Path) -> None:
         " ".join(said.out.split()),
     )
     assert "exposed" not in jobgen("plan", *ON).out, "InfiniBand hides it"
+
+
+def test_a_tight_plan_is_warned_of(jobgen: Jobgen, folder: Path) -> None:
+    _write(folder, "fsdp2")
+    sets = ("--set", "train.seq_len=8192", "--set", "train.framework=none")
+    said = jobgen("plan", *ON, *sets)
+    assert said.code == Exit.DONE
+    assert "\nMemory    tight: " in said.out
+    text = " ".join(said.out.split())
+    assert "[warn] tight: needs about " in text
+    assert "(--set train.seq_len" not in text
+    assert "job.yaml:7, J251); see what uses the memory: jobgen plan job.yaml" in text
+
+
+def test_a_pipeline_bubble_is_named(jobgen: Jobgen, folder: Path) -> None:
+    _write(folder, "3d")
+    sets = ("train.framework=megatron", "train.pp=4", "train.tp=4", "train.global_batch=4")
+    said = jobgen("plan", *ON, *(word for each in sets for word in ("--set", each)))
+    assert re.search(r"step \S+ m?s, \d\d % of it pipeline bubble, MFU", " ".join(said.out.split()))
+    assert "bubble" not in jobgen("plan", *ON, "--set", "train.strategy=fsdp2").out
+
+
+@pytest.mark.parametrize(
+    ("model", "following"),
+    [
+        ("train.py:build, batch: train.py:batch", "jobgen plan job.yaml -c a100x16 --measure"),
+        ("meta-llama/Lama-3.1-8B", "edit job.yaml:7, then: jobgen plan job.yaml -c a100x16"),
+        ("acme/none-8b", "jobgen submit job.yaml -c a100x16"),
+    ],
+)
+def test_next_leads_to_an_estimate(
+    jobgen: Jobgen, folder: Path, model: str, following: str
+) -> None:
+    text = JOB.replace("STRATEGY", "fsdp2").replace("meta-llama/Llama-3.1-8B", model)
+    (folder / "job.yaml").write_text(text)
+    assert jobgen("plan", *ON).out.splitlines()[-1] == f"Next: {following}"
 
 
 def test_a_page_is_written(jobgen: Jobgen, folder: Path) -> None:

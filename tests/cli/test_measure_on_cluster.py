@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -67,7 +68,12 @@ def test_a_model_is_measured_where_the_job_has_its_torch(jobgen: Jobgen, tmp_pat
 
 
 FAILURES = {
-    "import": ("import missing_here\n", ACTIVATE, 3, "train.py:1: error[J264]: importing train.py"),
+    "import": (
+        "import missing_here\n",
+        ACTIVATE,
+        3,
+        "train.py:1:1: error[J264]: importing train.py",
+    ),
     "setup": (PROGRAM, "echo no module >&2; exit 3", 1, "FAILED, exit code 3: no module"),
     "python": (PROGRAM, "python() { return 127; }; export -f python", 1, "FAILED, exit code 127"),
     "torch": (PROGRAM, f"python() {{ {sys.executable} -S $@; }}", 1, "torch cannot be imported"),
@@ -94,6 +100,9 @@ def test_a_dry_run_shows_the_job_and_sends_nothing(jobgen: Jobgen, tmp_path: Pat
     assert said.code == 0, said.err
     assert "#SBATCH --time=00:15:00" in said.out
     assert 'python -m measure_model measure-0.json "$JOBGEN_STATE_DIR/measured-0.json"' in said.out
+    assert re.search(r"#SBATCH --time=00:15:00 +# plan --measure\n", said.out)
+    *command, measure, on_cluster = said.out.splitlines()[-1].removeprefix("Next: ").split(" ")
+    assert (command[:5], measure, on_cluster) == (["jobgen", *CALL[:4]], *CALL[4:])
     script = jobgen(*CALL, "--dry-run", "-v", "--set", "setup=module load torch").out
     assert "module load torch" in script
     data = json.loads(jobgen(*CALL, "--dry-run", "--json").out)["data"]

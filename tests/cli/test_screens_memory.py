@@ -11,12 +11,14 @@ from hypothesis import strategies as st
 
 from jobgen.cli.layout import measure
 from jobgen.cli.output import Ink
+from jobgen.cli.page import page_tables
+from jobgen.cli.page.shapes import PageTable
 from jobgen.cli.screens import advice, memory, offers, remedies, scaling, strategies
 from jobgen.cli.screens.stack import choose_letters, divide_cells, draw_bar
 from jobgen.strategy.choice.assumptions import list_assumptions
 from jobgen.strategy.choice.offer import Advice, Offer
 from jobgen.strategy.choice.price_comparison import list_break_evens
-from jobgen.strategy.estimate import GIB, Component, Moment, Volume
+from jobgen.strategy.estimate import GIB, Component, Moment, Verdict, Volume
 from tests.cli import advised as made
 
 GOLDEN = Path(__file__).parent / "advice"
@@ -255,6 +257,33 @@ def test_without_a_price_nothing_is_said_of_money() -> None:
     assert "even" not in text
     assert "breaks even" not in text
     assert re.search(r"^  cost +- +- +-$", text, re.M)
+
+
+def test_work_is_that_of_the_first_cluster_whose_time_is_known() -> None:
+    first, *others = made.OFFERS
+    unfit = Offer("small", first.option._replace(verdict="no", step=None), 0.0)
+    text = offers.screen([unfit, *others], 1e9, Ink(width=120))
+    assert text.startswith("Same work: 1 billion tokens, as h100x32 does in the job's time\n")
+    assert offers.data([unfit, *others], 1e9)["clusters"][0]["gpu_hours"] is None
+
+
+@pytest.mark.parametrize(
+    ("verdict", "title"),
+    [
+        ("no", "GPU memory side by side: the job fits on none of these clusters"),
+        ("fits", "GPU memory side by side: the time of a step is not known"),
+    ],
+)
+def test_without_a_time_only_memory_is_compared(verdict: Verdict, title: str) -> None:
+    unfit = [
+        Offer(o.cluster, o.option._replace(verdict=verdict, step=None), 0.0) for o in made.OFFERS
+    ]
+    text = offers.screen(unfit, 0.0, Ink(width=120))
+    assert text.splitlines()[0] == title
+    assert text.splitlines()[-1].split()[0] == "fits"
+    (table,) = page_tables.compare_offers(unfit, 0.0)
+    assert isinstance(table, PageTable)
+    assert (table.caption, table.rows[-1][0]) == ("GPU memory", "fits")
 
 
 # foreign text and plain data

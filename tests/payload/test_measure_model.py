@@ -107,9 +107,9 @@ FAILURES: dict[tuple[str, str], tuple[str, str, str, int | None]] = {
     ("build", "batch_of_text"): ("type", "batch", "returned str without tensors", None),
     ("build_wrongly", "batch"): ("program", "model", "NameError: name 'unknown_name'", 62),
     ("build_branches", "batch"): ("data", "model", "DataDependentOutputException", 13),
-    ("build", "batch_of_wrong_width"): ("program", "model", "the forward pass: ", 12),
-    ("build_written", "batch_of_padding"): ("program", "model", "ValueError: padded", 46),
-    ("build", "batch_without_gradient"): ("type", "model", "nothing that has a gradient", None),
+    ("build", "batch_of_wrong_width"): ("step", "model", "the forward pass: ", 12),
+    ("build_written", "batch_of_padding"): ("step", "model", "ValueError: padded", 46),
+    ("build", "batch_without_gradient"): ("loss", "model", "nothing that has a gradient", None),
 }
 
 
@@ -138,7 +138,13 @@ def test_every_failure_has_its_kind_its_key_and_its_line(reports: list[dict[str,
         kind, key, words, line = expected
         assert (report["failed"], report["key"]) == (kind, key), report
         assert words in report["message"]
-        assert report["place"] == (["own.py", line] if line else None)
+        if line is None:
+            assert report["place"] is None
+            continue
+        file, row, first, end = report["place"]
+        assert (file, row) == ("own.py", line)
+        under = PROGRAM.split("\n")[line - 1][first - 1 : end - 1]
+        assert under in {"unknown_name", "x.sum() > 0", "layer(x)"}, under
     assert "build" in reports[1]["known"]
 
 

@@ -78,6 +78,31 @@ def test_a_plan_says_whether_it_fits(words: str, status: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("keys", "expandable"),
+    [
+        ({}, False),
+        ({"env": "{PYTORCH_CUDA_ALLOC_CONF: 'expandable_segments:True'}"}, True),
+        ({"env": "{PYTORCH_ALLOC_CONF: 'max_split_size_mb:512, expandable_segments: true'}"}, True),
+        ({"setup": "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"}, True),
+        ({"env": "{PYTORCH_ALLOC_CONF: 'expandable_segments:False'}"}, False),
+        (
+            {
+                "setup": "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
+                "env": "{PYTORCH_ALLOC_CONF: 'max_split_size_mb:512'}",
+            },
+            False,
+        ),
+    ],
+)
+def test_expandable_segments_leave_less_of_the_cache_unused(
+    keys: dict[str, str], expandable: bool
+) -> None:
+    found = plan(job(train=f"{{{MODEL}, strategy: fsdp2}}", **keys)).estimate
+    assert found is not None
+    assert (found.reserved / found.allocated < 1.14) == expandable
+
+
+@pytest.mark.parametrize(
     ("train", "line"),
     [
         ("{strategy: ddp, model: meta-llama/Llama-3.1-70B}", 5),

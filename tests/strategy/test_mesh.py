@@ -191,6 +191,33 @@ def test_a_strategy_without_the_degree_names_one_that_has_it(
     assert wanted in fault.hint
 
 
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ({"ep": 2}, ["ep 2 divides experts, but train.model has none"]),
+        ({"tp": 2, "etp": 1}, ["etp 1 divides experts, but train.model has none"]),
+        ({"tp": 4, "ep": 3, "etp": 2}, ["ep 3 divides", "etp 2 divides"]),
+        ({"tp": 4}, []),
+        ({"ep": 1}, []),
+    ],
+)
+def test_a_model_without_experts_has_none_to_divide(keys: dict[str, int], said: list[str]) -> None:
+    faults = found(known=LLAMA._replace(experts=0), **keys)
+    assert [fault.message[: len(words)] for fault, words in zip(faults, said, strict=True)] == said
+    assert {fault.code for fault in faults} <= {"J233"}
+    for name, hint in (("", "add experts to train.model, or remove "), ("gpt2", "remove ")):
+        again = found(known=LLAMA._replace(name=name, experts=0), **keys)
+        assert all(fault.hint == f"{hint}{fault.path[0]}" for fault in again)
+    assert not found(**{**keys, "ep": 4} if "ep" in keys else keys), "unknown: it may have some"
+
+
+def test_without_ep_experts_are_divided_like_the_rest() -> None:
+    for framework in ("torchtitan", "megatron"):
+        train = asked(strategy="3d", framework=framework, tp=4)
+        assert build_mesh(train, TWO).expert_tp == 4
+        assert build_mesh(train, TWO).list_degrees() == [("tp", 4)]
+
+
 @pytest.mark.parametrize(("tp", "etp"), [(1, 2), (4, 8), (8, 3)])
 def test_an_expert_is_shared_by_ranks_of_tp(tp: int, etp: int) -> None:
     assert {(fault.code, fault.path) for fault in found(tp=tp, etp=etp)} >= {("J231", ("etp",))}

@@ -25,7 +25,7 @@ def read(data: Any) -> ModelSizes:
 def test_a_mapping_fills_what_it_leaves_out() -> None:
     shape = {"layers": 2, "hidden": 64, "heads": 4}
     known, found = read_sizes(Train(model=shape), {})
-    assert known == ModelSizes(layers=2, hidden=64, heads=4, kv_heads=4, ffn=256)
+    assert known == ModelSizes(layers=2, hidden=64, heads=4, kv_heads=4, ffn=256, experts=0)
     assert found == []
 
 
@@ -37,7 +37,7 @@ def test_without_the_file_nothing_is_known(model: str | None) -> None:
 
 @pytest.mark.parametrize("model", ["meta-llama/Llama-3.1-8B", "llama-3.1-8b-INSTRUCT"])
 def test_an_id_of_the_hub_is_known_without_a_file(model: str) -> None:
-    wanted = ModelSizes(model, 32, 4096, 32, 8, 14336, 128256)
+    wanted = ModelSizes(model, 32, 4096, 32, 8, 14336, 128256, experts=0)
     assert read_sizes(Train(model=model), {}) == (wanted, [])
 
 
@@ -57,7 +57,7 @@ def test_a_known_type_is_read_as_transformers_builds_it() -> None:
         "vocab_size": 65024,
         "multi_query": True,
     }
-    assert read(data) == ModelSizes(FILE, 32, 4544, 71, 1, 4 * 4544, 65024)
+    assert read(data) == ModelSizes(FILE, 32, 4544, 71, 1, 4 * 4544, 65024, experts=0)
 
 
 @pytest.mark.parametrize(

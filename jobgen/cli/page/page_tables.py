@@ -114,10 +114,11 @@ def compare_offers(offers: Sequence[Offer], work: float) -> Sequence[Item]:
     """Clusters side by side, and where one becomes cheaper than another."""
     if not offers:
         return ()
-    columns = [side_by_side.draw_column(offer) for offer in offers]
-    rows = [*zip(side_by_side.list_heads(offers), *columns, strict=True)]
+    names = side_by_side.list_heads(offers)
+    columns = [side_by_side.draw_column(offer, names) for offer in offers]
+    rows = [*zip(names, *columns, strict=True)]
     heads = ["", *(offer.cluster for offer in offers)]
-    table = PageTable(f"For {side_by_side.format_work(offers, work)}", heads, rows)
+    table = PageTable(side_by_side.format_work(offers, work), heads, rows)
     return (table, *map(Paragraph, side_by_side.list_evens(offers)))
 
 

@@ -30,6 +30,10 @@ _WAITS = 0.5
 """The part of a step from which communication that is not hidden is named."""
 
 
+_IDLE = 0.1
+"""The part of a step from which the bubble of a pipeline is named."""
+
+
 def draw_memory(advice: Advice, room: int, ink: Ink) -> list[str]:
     """Whether the GPU that holds most has room; what decides it. Each on a line of ``room``
     columns, folded where it must be."""
@@ -50,9 +54,9 @@ def _describe_verdict(option: StrategyOption, limit: float) -> str:
     memory = option.memory
     allocated, interval = memory.get_peak("allocated"), format_interval(memory, "allocated")
     where = name_rank(memory) or " per GPU"
-    if (
-        option.verdict == "no" and allocated <= limit < memory.needed
-    ):  # CUDA and NCCL need some, too
+    # CUDA and NCCL need some, too
+    only_needed = option.verdict == "no" and allocated <= limit < memory.needed
+    if only_needed:
         amount = f"needs {to_gib(memory.needed)} of {to_gib(limit)} GiB{where}"
         return f"{amount}, {to_gib(allocated)} of it allocated (90 %: {interval})"
     return f"{to_gib(allocated)} of {to_gib(limit)} GiB allocated{where} (90 %: {interval})"
@@ -107,6 +111,8 @@ def _describe_step(option: StrategyOption, machine: ClusterHardware) -> Iterator
     if step is None or step.seconds <= 0 or not can_run(option):
         return
     text = f"step {format_time(step.seconds)}"
+    if step.bubble >= _IDLE * step.seconds:
+        text += f", {format_percent(step.bubble / step.seconds)} of it pipeline bubble"
     if compute_exposed(step) >= _WAITS:
         yield f"{text}, {_describe_wait(step)}"
     elif machine.peak > 0:

@@ -31,14 +31,38 @@ _FITS = HEADS.index("fits")
 _WIDEST = 26
 
 
+_MEMORY = "GPU memory"
+"""The title where nothing but memory is known."""
+
+
 def list_heads(offers: Sequence[Offer]) -> list[str]:
-    """What is compared, with the unit of the rate."""
-    return [f"{_get_unit(offers)}/s/GPU" if head == "rate" else head for head in HEADS]
+    """What is compared, with the unit of the rate; only memory where no time is known."""
+    heads = HEADS if _find_leader(offers) else HEADS[: _FITS + 1]
+    return [f"{_get_unit(offers)}/s/GPU" if head == "rate" else head for head in heads]
 
 
 def format_work(offers: Sequence[Offer], work: float) -> str:
-    """``1.2 billion tokens``, or samples."""
-    return f"{format_amount(work)} {_get_unit(offers)}"
+    """``For 1.2 billion tokens``, or samples; ``GPU memory`` where no time is known."""
+    if _find_leader(offers) is None:
+        return _MEMORY
+    return f"For {format_amount(work)} {_get_unit(offers)}"
+
+
+def _describe_work(offers: Sequence[Offer], work: float) -> str:
+    """The work that is compared, or why only memory is."""
+    leader = _find_leader(offers)
+    if leader is not None:
+        name = clip(defuse(leader.cluster), _WIDEST)
+        amount = f"{format_amount(work)} {_get_unit(offers)}"
+        return f"Same work: {amount}, as {name} does in the job's time"
+    fits = any(can_run(offer.option) for offer in offers)
+    why = "the time of a step is not known" if fits else "the job fits on none of these clusters"
+    return f"{_MEMORY} side by side: {why}"
+
+
+def _find_leader(offers: Sequence[Offer]) -> Offer | None:
+    """The first whose time is known: the others take as much work."""
+    return next((offer for offer in offers if offer.gpu_hours), None)
 
 
 def _get_unit(offers: Sequence[Offer]) -> WorkUnit:
@@ -49,11 +73,11 @@ def screen(offers: Sequence[Offer], work: float, ink: Ink) -> str:
     """A column for each cluster, in as many blocks as the width needs; then where they are even."""
     if not offers:
         return ""
-    leader = clip(defuse(offers[0].cluster), _WIDEST)
-    title = f"Same work: {format_work(offers, work)}, as {leader} does in the job's time"
+    title = _describe_work(offers, work)
     lines = [ink("strong", line) for line in fold(title, ink.width, "  ").split("\n")]
-    left = 2 + max(map(measure, list_heads(offers)))
-    cells = [[clip(defuse(o.cluster), _WIDEST), *draw_column(o)] for o in offers]
+    heads = list_heads(offers)
+    left = 2 + max(map(measure, heads))
+    cells = [[clip(defuse(o.cluster), _WIDEST), *draw_column(o, heads)] for o in offers]
     widths = [min(max(map(measure, c)), _WIDEST) for c in cells]
     for first, last in _blocks(widths, ink.width - left):
         lines += [""] if first else []
@@ -62,8 +86,12 @@ def screen(offers: Sequence[Offer], work: float, ink: Ink) -> str:
     return "".join(line + "\n" for line in lines)
 
 
-def draw_column(offer: Offer) -> list[str]:
-    """Of one cluster, what stands beside ``HEADS``."""
+def draw_column(offer: Offer, heads: Sequence[str]) -> list[str]:
+    """Of one cluster, what stands beside these heads."""
+    return _list_cells(offer)[: len(heads)]
+
+
+def _list_cells(offer: Offer) -> list[str]:
     option = offer.option
     step = option.step if can_run(option) and option.step and option.step.seconds > 0 else None
     gpus = option.setup.mesh.world
@@ -173,7 +201,7 @@ def _offer(offer: Offer, even: Even | None) -> dict[str, Any]:
         "nvidia_smi_bytes": option.memory.nvidia_smi,
         "step_seconds": step and step.seconds,
         f"{get_work_unit(option.setup)}_per_second_per_gpu": step and step.rate,
-        "gpu_hours": offer.gpu_hours,
+        "gpu_hours": offer.gpu_hours or None,
         "amount": offer.amount,
         "currency": offer.currency or None,
         "owned_amount": offer.owned,

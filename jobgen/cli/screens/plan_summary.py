@@ -12,7 +12,7 @@ from jobgen.cli.layout import clip, fold, format_size
 from jobgen.cli.output import Ink, defuse
 from jobgen.cli.params import SECTIONS
 from jobgen.cli.screens.plan_head import LABEL, draw_head, draw_label, draw_row, format_cost
-from jobgen.errors import Diagnostic
+from jobgen.errors import Diagnostic, Place
 from jobgen.named_tuple import NamedTuple
 from jobgen.shell import join
 from jobgen.wording import count
@@ -106,14 +106,16 @@ def _draw_memory(preview: Preview, ink: Ink) -> list[str]:
 def list_problems(
     preview: Preview, *, every: bool = False
 ) -> tuple[list[Diagnostic], list[Diagnostic]]:
-    """Errors; then warnings and notes. Whether it fits stands at the memory, here only with
+    """Errors; then warnings and notes. What does not fit stands at the memory, here only with
     ``every``."""
     from jobgen.resolve.planner_request import UNFIT
 
-    plan, drawn = preview.plan, preview.answer.advice.advice is not None and not every
+    plan, advised = preview.plan, preview.answer.advice
+    drawn = advised.advice is not None and not every
     checks = [*preview.answer.failed, *(c for c in plan.checks if c.status == "warn")]
-    # the bar is that of the first entry of a race
-    shown = [c for c in checks if c.entry or c.code != UNFIT or not drawn]
+    # the bar is that of the first entry of a race, or calibrated
+    hidden = ("fail", "warn") if advised.calibrated else ("fail",)
+    shown = [c for c in checks if c.entry or not (drawn and c.code == UNFIT and c.status in hidden)]
     found = [*map(judge, shown), *plan.notes]
     errors = [problem for problem in found if problem.severity == "error"]
     warnings = [problem for problem in found if problem.severity == "warning"]
@@ -183,7 +185,7 @@ def draw_next(preview: Preview) -> str:
 
     failed, call = preview.answer.failed, preview.call
     if not failed:
-        return f"Next: {call.command('submit')}"
+        return f"Next: {_lead_to_estimate(preview) or call.command('submit')}"
     codes = {check.code for check in failed}
     if preview.answer.forced and UNSET not in codes:
         return f"Next: {call.command('submit', '--force')}"
@@ -193,22 +195,47 @@ def draw_next(preview: Preview) -> str:
         return f"Next: {call.command('plan', *more, sets=changes)}"
     if codes == {UNSET}:
         return f"Next: {call.command('plan')}"
-    places = (check.place for check in failed if check.place and check.place.kind == "file")
-    if line := next((place for place in places if place.line), None):
-        return f"Next: edit {defuse(line.file)}:{line.line}, then: {call.command('plan')}"
+    if edit := _edit_first(preview, (check.place for check in failed)):
+        return f"Next: {edit}"
     known = next((check.code for check in failed if check.code != PLAIN), "")
     return f"Next: jobgen explain {known}" if known else f"Next: {call.command('plan')}"
+
+
+def _lead_to_estimate(preview: Preview) -> str:
+    """What is to be done if memory could not be estimated: measure the user's own model, or correct
+    the line that prevents it; empty if nothing shows what."""
+    from jobgen.load.train_rules import UNKNOWN_MODEL
+    from jobgen.resolve.measured import UNMEASURED
+
+    if preview.answer.advice.advice is not None:
+        return ""
+    checks = [check for check in preview.plan.checks if check.code == UNMEASURED]
+    if any(check.hint for check in checks):
+        return preview.call.command("plan", "--measure")
+    named = [p for p in preview.plan.notes if (p.code, p.severity) == (UNKNOWN_MODEL, "warning")]
+    problems = [*map(judge, checks), *named]
+    edit = _edit_first(preview, (problem.place for problem in problems))
+    return edit or (f"jobgen explain {problems[0].code}" if problems else "")
+
+
+def _edit_first(preview: Preview, places: Iterable[Place | None]) -> str:
+    """``edit job.yaml:8, then: jobgen plan job.yaml`` of the first line of a file; empty if there
+    is none."""
+    for place in places:
+        if place and place.kind == "file" and place.line:
+            return f"edit {defuse(place.file)}:{place.line}, then: {preview.call.command('plan')}"
+    return ""
 
 
 def _find_changes(preview: Preview) -> tuple[str, ...]:
     """The cheapest changes of the job file that make it fit, as ``--set`` takes them; nothing where
     the cluster lacks the nodes, or several changes take more nodes."""
     advice = preview.answer.advice.advice
-    for lever in advice.levers if advice else ():
-        larger = len(lever.changes) > 1 and any(c.startswith("nodes:") for c in lever.changes)
-        if lever.fits and lever.possible and not larger:
-            return tuple(change.replace(": ", "=", 1) for change in lever.changes)
-    return ()
+    able = (lever for lever in (advice.levers if advice else ()) if lever.fits and lever.possible)
+    first = next(able, None)
+    if first is None or (len(first.changes) > 1 and first.needs == "nodes"):
+        return ()
+    return tuple(change.replace(": ", "=", 1) for change in first.changes)
 
 
 def draw_verdict(preview: Preview) -> str:

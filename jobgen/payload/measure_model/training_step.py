@@ -91,7 +91,7 @@ class TrainingStep:
         torch = self.torch
         wide = self.mode != "autocast"
         amp = contextlib.nullcontext() if wide else torch.autocast("cpu", torch.bfloat16)
-        with amp, blame(self.request, "the forward pass"):
+        with amp, blame(self.request, "the forward pass", step=True):
             if isinstance(self.batch, dict):
                 return find_loss(torch, self.model(**self.batch))
             words = self.batch if isinstance(self.batch, (tuple, list)) else (self.batch,)
@@ -113,7 +113,7 @@ class TrainingStep:
             kept = tracker.read()
             chain.end_forward()
             tracker.forward, counter.backward = False, True
-            with blame(self.request, "the backward pass"):
+            with blame(self.request, "the backward pass", step=True):
                 loss.backward()
             after = tracker.read()
         grads = hold(p.grad for p in self.model.parameters() if p.grad is not None)
@@ -161,7 +161,7 @@ class TrainingStep:
         tracker.track_inputs(tuple(self.tensors))
         with tracker:
             loss = self.step()
-            with blame(self.request, "the backward pass under FSDP2"):
+            with blame(self.request, "the backward pass under FSDP2", step=True):
                 loss.backward()
             optimizer.step()
         peak = tracker.get_tracker_snapshot("peak")
@@ -184,7 +184,7 @@ def find_loss(torch: Any, output: Any) -> Any:
     found = [output if loss is None else loss]
     found = [t for t in list_tensors(torch, found) if t.requires_grad]
     if not found:
-        raise Failed("type", "the model returned nothing that has a gradient")
+        raise Failed("loss", "the model returned nothing that has a gradient")
     return sum(t if not t.dim() else t.mean() for t in found)
 
 

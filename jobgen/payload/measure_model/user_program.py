@@ -21,7 +21,7 @@ class Failed(Exception):
     """The measurement cannot be made: a kind, what is wrong, and where in the user's program."""
 
     def __init__(
-        self, kind: str, message: str, place: tuple[str, int] | None = None, key: str = "model"
+        self, kind: str, message: str, place: list[Any] | None = None, key: str = "model"
     ) -> None:
         super().__init__(message)
         self.kind, self.place, self.key = kind, place, key
@@ -69,31 +69,63 @@ def load_function(request: dict[str, Any], key: str) -> Any:
     if not callable(found):
         failure = Failed("function", f"{file} has no function '{name}'", key=key)
         known = vars(sys.modules[stem]).items()
-        failure.known = [each for each, value in known if inspect.isfunction(value)]
+        failure.known = [
+            each for each, value in known if callable(value) and value.__module__ == stem
+        ]
         raise failure
     return found
 
 
 @contextlib.contextmanager
-def blame(request: dict[str, Any], doing: str) -> Any:
-    """Turn an error of the user's code into a failure at its last line there."""
+def blame(request: dict[str, Any], doing: str, *, step: bool = False) -> Any:
+    """Turn an error of the user's code into a failure at its last line there; ``step`` while the
+    model runs."""
     try:
         yield
     except Failed:
         raise
     except (Exception, SystemExit) as error:
-        frames = [(f.filename, f.lineno) for f in traceback.extract_tb(error.__traceback__)]
-        if isinstance(error, SyntaxError):  # of a file that was being read: no frame has it
-            frames.append((error.filename or "", error.lineno))
-        folder = f"{request['workdir']}/"
-        places = [(os.path.realpath(file), line or 0) for file, line in frames]
-        inside = [row for row in places if row[0].startswith(folder)]
-        place = (
-            (os.path.relpath(inside[-1][0], request["workdir"]), inside[-1][1]) if inside else None
-        )
-        kind = "data" if is_data_dependent(error) else "program"
-        kind = "import" if isinstance(error, ImportError) else kind
-        raise Failed(kind, f"{doing}: {describe(error)}", place) from error
+        raise Failed(
+            choose_kind(error, step=step), f"{doing}: {describe(error)}", find_place(error, request)
+        ) from error
+
+
+def find_place(error: BaseException, request: dict[str, Any]) -> list[Any] | None:
+    """The last line of the workdir that the error came through: its path there, the line, and its
+    columns from 1, 0 where Python does not say them (before 3.11)."""
+    frames: list[tuple[str, int | None, int, int]] = [
+        (frame.filename, frame.lineno, *get_columns(frame))
+        for frame in traceback.extract_tb(error.__traceback__)
+    ]
+    if isinstance(error, SyntaxError):  # of a file that was being read: no frame has it
+        columns = error.offset or 0, getattr(error, "end_offset", 0) or 0
+        frames.append((error.filename or "", error.lineno, *columns))
+    found = None
+    for file, line, first, end in frames:
+        path = os.path.realpath(file)
+        if path.startswith(f"{request['workdir']}/"):
+            found = [os.path.relpath(path, request["workdir"]), line or 0, first, end]
+    return found
+
+
+def get_columns(frame: Any) -> tuple[int, int]:
+    """Where the expression of a frame begins, and ends if it does on that line; counted from 1."""
+    first = getattr(frame, "colno", None)
+    if first is None:
+        return 0, 0
+    same = frame.end_lineno == frame.lineno and frame.end_colno is not None
+    return first + 1, frame.end_colno + 1 if same else 0
+
+
+def choose_kind(error: BaseException, *, step: bool) -> str:
+    """Whose fault an error is; ``step`` if it was raised while the model ran."""
+    if isinstance(error, ImportError):
+        return "import"
+    if isinstance(error, SyntaxError):
+        return "syntax"
+    if is_data_dependent(error):
+        return "data"
+    return "step" if step else "program"
 
 
 def is_data_dependent(error: BaseException) -> bool:
@@ -104,7 +136,8 @@ def is_data_dependent(error: BaseException) -> bool:
         "DynamicOutputShapeException",
         "GuardOnDataDependentSymNode",
     }
-    return bool(names & known) or "data_ptr" in str(error) or "FakeTensor" in str(error)
+    named = "FakeTensor" in str(error) and not isinstance(error, TypeError)  # of an operand
+    return bool(names & known) or "data_ptr" in str(error) or named
 
 
 def choose_words(function: Any, words: dict[str, int], named: str) -> dict[str, int]:

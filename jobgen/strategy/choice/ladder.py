@@ -11,7 +11,7 @@ from jobgen.named_tuple import NamedTuple
 from jobgen.strategy.choice.setups import Ask
 from jobgen.strategy.frameworks import FrameworkRequest, configure
 from jobgen.strategy.mesh import is_balanced
-from jobgen.strategy.spec import TRAITS, RankLayout
+from jobgen.strategy.spec import TRAITS
 
 if TYPE_CHECKING:
     from jobgen.model.train import Train
@@ -172,4 +172,13 @@ def _offloaded(ask: Ask, names: list[str]) -> Iterator[Rung]:
 
 def change_nodes(ask: Ask, nodes: int) -> Ask:
     """The question for another number of nodes."""
-    return ask._replace(world=RankLayout(**{**ask.world._asdict(), "nodes": nodes}))
+    return ask._replace(world=ask.world._replace(nodes=nodes))
+
+
+def list_wider(ask: Ask) -> Iterator[Ask]:
+    """The question for more GPUs of each node: twice as many, and so on, at last all."""
+    most = ask.world.ranks_per_node + ask.spare_gpus
+    gpus = ask.world.ranks_per_node
+    while gpus < most:
+        gpus = min(2 * gpus, most)
+        yield ask._replace(world=ask.world._replace(ranks_per_node=gpus), spare_gpus=most - gpus)

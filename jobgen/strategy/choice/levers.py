@@ -3,8 +3,9 @@ enough together, and the fewest nodes that do."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import TYPE_CHECKING, TypeVar
 
 from jobgen import strategy
 from jobgen.model.train import Offload
@@ -17,9 +18,10 @@ from jobgen.strategy.choice.advise import (
     is_over_host,
     judge_memory,
 )
-from jobgen.strategy.choice.ladder import Rung, change_nodes, is_refused
-from jobgen.strategy.choice.offer import Lever, StrategyOption
+from jobgen.strategy.choice.ladder import Rung, change_nodes, is_refused, list_wider
+from jobgen.strategy.choice.offer import Growth, Lever, StrategyOption
 from jobgen.strategy.choice.setups import Ask
+from jobgen.strategy.estimate import Verdict
 from jobgen.strategy.memory import estimate
 from jobgen.strategy.setup import Setup
 
@@ -28,6 +30,9 @@ if TYPE_CHECKING:
 
 MOST = 4096
 """Nodes, where the search for the fewest that work ends."""
+_NEEDS: dict[Growth, int] = {"": 0, "GPUs": 1, "nodes": 2}
+"""What takes less of the cluster stands first."""
+T = TypeVar("T")
 _ORDER = {"fits": 0, "tight": 1}
 """What helps with room to spare stands before what is tight."""
 
@@ -39,21 +44,82 @@ class Help(NamedTuple):
     smallest_nodes: int | None = None
     """The fewest nodes on which anything fits; None where not even the most do."""
     smallest_by: str = ""
-    """The title of the simplest that fits on them."""
+    """What fits on them: the title of the simplest, and the GPUs of each node if they are more."""
+
+
+class _Room(NamedTuple):
+    """Where something fits."""
+
+    ask: Ask
+    """On as many nodes as the job has, if that is enough."""
+    nodes: int
+    """The fewest nodes."""
+    title: str
 
 
 def find_help(start: StrategyOption, ask: Ask, *, auto: bool = False) -> Help:
     """What to change of this option: single changes, the simplest changes that are enough together,
     and the fewest nodes. With ``auto`` the planner makes the other changes itself."""
-    fewest = find_fewest_nodes(ask)
-    nodes, title = fewest or (None, "")
+    room = _find_room(ask)
     single = find_levers(start, ask)
-    together = () if nodes is None else tuple(_combine(start, ask, nodes, auto=auto))
-    if any(lever.verdict == "fits" for lever in single):  # then several at once help nobody
-        together = tuple(lever for lever in together if len(lever.changes) == 1)
+    together = () if room is None else tuple(_combine_all(start, ask, room.ask, auto=auto))
+    # where one change is enough, several at once help only if they cost less
+    least = min((_rank_cost(lever) for lever in single if lever.verdict == "fits"), default=None)
+    if least is not None:
+        together = tuple(
+            lever for lever in together if len(lever.changes) == 1 or _rank_cost(lever) < least
+        )
     known = {lever.changes for lever in together}
     others = (lever for lever in single if lever.changes not in known)
-    return Help(_arrange((*together, *others)), nodes, title)
+    levers = _arrange((*together, *others))
+    return Help(levers) if room is None else Help(levers, room.nodes, room.title)
+
+
+def _combine_all(start: StrategyOption, ask: Ask, there: Ask, *, auto: bool) -> Iterator[Lever]:
+    """The simplest changes that are enough ``there``, and if they make a step more than twice as
+    long, those that are enough with more GPUs of the cluster and do not."""
+    slow = False
+    for lever in _combine(start, ask, there, auto=auto):
+        slow = lever.slower > 1
+        yield lever
+    larger = _list_larger(there) if slow else ()
+    wider = (lever for one in larger for lever in _combine(start, ask, one, auto=auto))
+    yield from islice((lever for lever in wider if lever.fits and lever.slower <= 1), 1)
+
+
+def _list_larger(ask: Ask) -> Iterator[Ask]:
+    """The question for more GPUs of its nodes, then for twice as many whole nodes, and so on, as
+    far as the cluster has them."""
+    yield from list_wider(ask)
+    whole = [ask, *list_wider(ask)][-1]
+    nodes = 2 * ask.world.nodes
+    while nodes <= (ask.machine.nodes or 0):
+        yield change_nodes(whole, nodes)
+        nodes *= 2
+
+
+def _find_room(ask: Ask) -> _Room | None:
+    """The least that the job would need: its own GPUs, more GPUs of its nodes, more such nodes."""
+    layouts = [ask, *list_wider(ask)]
+    wider = next((one for one in layouts if has_fit(one)), layouts[-1])
+    fewest = find_fewest_nodes(wider)
+    if fewest is None:
+        return None
+    nodes, title = fewest
+    there = wider if nodes <= ask.world.nodes else change_nodes(wider, nodes)
+    gpus = wider.world.ranks_per_node
+    each = [] if wider is ask else [f"{gpus} GPUs each"]
+    return _Room(there, nodes, ", ".join([*each, title]))
+
+
+def _compare_gpus(wider: Ask, ask: Ask) -> tuple[str, ...]:
+    gpus = wider.world.ranks_per_node
+    return () if gpus == ask.world.ranks_per_node else (f"gpus_per_node: {gpus}",)
+
+
+def _compare_nodes(there: Ask, ask: Ask) -> tuple[str, ...]:
+    nodes = there.world.nodes
+    return () if nodes == ask.world.nodes else (f"nodes: {nodes}",)
 
 
 def find_levers(start: StrategyOption, ask: Ask) -> tuple[Lever, ...]:
@@ -62,25 +128,32 @@ def find_levers(start: StrategyOption, ask: Ask) -> tuple[Lever, ...]:
 
 
 def _arrange(levers: tuple[Lever, ...]) -> tuple[Lever, ...]:
-    """What makes it fit first, of these the cheapest; then those that save most."""
+    """What makes it fit first, the cheapest on top; then those that save most."""
 
-    def key(lever: Lever) -> tuple[int, float]:
-        return _ORDER.get(lever.verdict, 2), lever.slower if lever.fits else -lever.saves
+    def key(lever: Lever) -> tuple[int, int, float]:
+        order = _ORDER.get(lever.verdict, 2)
+        if not lever.fits:
+            return order, 0, -lever.saves
+        return order, _rank_cost(lever), lever.slower
 
     return tuple(sorted(levers, key=key))
 
 
-def _combine(start: StrategyOption, ask: Ask, fewest: int, *, auto: bool) -> Iterator[Lever]:
-    """The simplest strategy that fits on the job's nodes, or on more where it must, as changes."""
-    there = ask if fewest <= ask.world.nodes else change_nodes(ask, fewest)
+def _rank_cost(lever: Lever) -> int:
+    """What takes less of the cluster first, last what makes a step more than twice as long."""
+    return len(_NEEDS) if lever.slower > 1 else _NEEDS[lever.needs]
+
+
+def _combine(start: StrategyOption, ask: Ask, there: Ask, *, auto: bool) -> Iterator[Lever]:
+    """The simplest strategy that fits on the job's nodes, or where it must on what is ``there``, as
+    changes."""
     best = choose_first(there)
     if best is None:  # fewer nodes would do, but not as many as the job has
         return
     rung, option = best
     changes = () if auto else tuple(_compare_trains(ask.train, rung.train))
     notes = [f"auto chooses {option.title}"] if auto else []
-    if there.world.nodes != ask.world.nodes:
-        changes += (f"nodes: {there.world.nodes}",)
+    changes += (*_compare_gpus(there, ask), *_compare_nodes(there, ask))
     limit = ask.machine.nodes
     possible = limit is None or there.world.nodes <= max(limit, ask.world.nodes)
     notes += [] if possible else ["more than the cluster has"]
@@ -128,12 +201,44 @@ def _all(start: StrategyOption, ask: Ask) -> Iterator[Lever]:
             continue
         found = estimate_option(Rung(4, change, changed), ask)
         yield _lever((change,), start, found.setup, ask, before)
+    for there, setup in _try_larger(ask):
+        changes = *_compare_gpus(there, ask), *_compare_nodes(there, ask)
+        yield _lever(changes, start, setup, there, before)
+
+
+def _try_larger(ask: Ask) -> Iterator[_Layout]:
+    """The job as it is on more GPUs of its nodes, and on twice as many nodes if there are any."""
+    wider = _choose_roomy(_try_layouts(list_wider(ask)))
+    yield from [wider] if wider else []
     twice = change_nodes(ask, 2 * ask.world.nodes)
-    there = ask.machine.nodes is None or twice.world.nodes <= ask.machine.nodes
-    faults = strategy.check_train(train, ask.sizes, twice.world, launcher=ask.launcher)
-    if there and next(faults, None) is None:
-        found = estimate_option(Rung(0, "", train), twice)
-        yield _lever((f"nodes: {twice.world.nodes}",), start, found.setup, twice, before)
+    possible = ask.machine.nodes is None or twice.world.nodes <= ask.machine.nodes
+    yield from (layout for _, layout in _try_layouts([twice] if possible else []))
+
+
+class _Layout(NamedTuple):
+    """The job as it is, on other ranks."""
+
+    ask: Ask
+    setup: Setup
+
+
+def _try_layouts(layouts: Iterable[Ask]) -> Iterator[tuple[Verdict, _Layout]]:
+    """Those that the job's batch and parallel sizes go with."""
+    for ask in layouts:
+        faults = strategy.check_train(ask.train, ask.sizes, ask.world, launcher=ask.launcher)
+        if next(faults, None) is None:
+            option = estimate_option(Rung(0, "", ask.train), ask, speed=False)
+            yield option.verdict, _Layout(ask, option.setup)
+
+
+def _choose_roomy(tried: Iterable[tuple[Verdict, T]]) -> T | None:
+    """The first that fits; where none does, the first that is tight, else the first."""
+    first: dict[Verdict, T] = {}
+    for verdict, each in tried:
+        first.setdefault(verdict, each)
+        if verdict == "fits":
+            break
+    return next((first[verdict] for verdict in ("fits", "tight", *first) if verdict in first), None)
 
 
 def _setups(own: Setup, ask: Ask) -> Iterator[tuple[str, Setup]]:
@@ -144,24 +249,22 @@ def _setups(own: Setup, ask: Ask) -> Iterator[tuple[str, Setup]]:
             continue
         if less and not is_refused(ask.train.replace(activation_checkpointing=kind), ask):
             yield f"train.activation_checkpointing: {kind}", own._replace(recompute=kind)
-    if own.batch.micro > 1:
-        less_at_once = _shrink_batch(own, ask)
+    less_at_once = _choose_roomy(_halve_batch(own, ask))
+    if less_at_once is not None:
         yield f"train.micro_batch: {less_at_once.batch.micro}", less_at_once
     if own.recipe.moments >= 8 and own.adapters is None:
         lean = own.recipe._replace(moments=2.03, embedding_moments=8.0)
         yield "train.optimizer: adamw8bit", own._replace(recipe=lean)
 
 
-def _shrink_batch(own: Setup, ask: Ask) -> Setup:
-    """The same with the largest of halved micro-batches that fits, or is tight; else the half."""
-    halves: dict[str, Setup] = {}
+def _halve_batch(own: Setup, ask: Ask) -> Iterator[tuple[Verdict, Setup]]:
+    """The same with half of the micro-batch, a quarter of it, and so on."""
     batch, micro = own.batch, own.batch.micro
-    while micro > 1 and "fits" not in halves:
+    while micro > 1:
         micro //= 2
         steps = batch.accumulation * (batch.micro // micro)
         asked = own._replace(batch=batch._replace(micro=micro, accumulation=steps))
-        halves.setdefault(judge_memory(estimate(asked).scale(ask.factor), ask), asked)
-    return halves.get("fits") or halves.get("tight") or next(iter(halves.values()))
+        yield judge_memory(estimate(asked).scale(ask.factor), ask), asked
 
 
 def _lever(
@@ -176,7 +279,16 @@ def _lever(
         after / before - 1,
         memory.needed,
         judge_memory(memory, ask),
+        needs=_compare_worlds(start.setup, asked),
     )
+
+
+def _compare_worlds(old: Setup, new: Setup) -> Growth:
+    """What the ranks of ``new`` take more."""
+    if new.mesh.world <= old.mesh.world:
+        return ""
+    nodes = (setup.mesh.world // setup.world_per_node for setup in (old, new))
+    return "GPUs" if next(nodes) == next(nodes) else "nodes"
 
 
 def find_fewest_nodes(ask: Ask, most: int = MOST) -> tuple[int, str] | None:

@@ -5,6 +5,8 @@ Bytes, seconds, tokens for each second; a part is 1.0 for all of it.
 
 from __future__ import annotations
 
+from typing import Literal
+
 from jobgen.named_tuple import NamedTuple
 from jobgen.strategy.estimate import ClusterHardware, GpuMemory, StepTime, Verdict, WorkUnit
 from jobgen.strategy.setup import Setup, get_work_unit
@@ -29,6 +31,11 @@ class StrategyOption(NamedTuple):
     """Its name in the job."""
 
 
+Growth = Literal["", "GPUs", "nodes"]
+"""What a change takes of the cluster that the job has not: more GPUs of its nodes, or more nodes,
+which may have more GPUs each, too."""
+
+
 class Lever(NamedTuple):
     """One cheap change where nothing fits, or several that help only together."""
 
@@ -45,6 +52,7 @@ class Lever(NamedTuple):
     """What else it needs, or what the planner chooses then."""
     possible: bool = True
     """Whether the cluster has the nodes."""
+    needs: Growth = ""
 
     @property
     def fits(self) -> bool:

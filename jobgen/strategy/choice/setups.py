@@ -43,6 +43,10 @@ class Ask(NamedTuple):
     """The words of the programs that the job runs."""
     slower: float = 1.0
     """What all times of a step are multiplied by, from such runs."""
+    spare_gpus: int = 0
+    """GPUs of each node that the job could request, too, each with a rank more."""
+    expandable: bool = False
+    """Whether the job's environment sets ``expandable_segments`` of the allocator."""
 
 
 SEQ = 2048
@@ -111,6 +115,7 @@ def build_setup(strategy: Strategy, ask: Ask, train: Train | None = None) -> Set
         sequence_parallel=mesh.tp > 1 and framework in {"torchtitan", "megatron"},
         **own._asdict(),
         adapters=_adapters(strategy, train),
+        expandable=ask.expandable,
         world_per_node=ask.world.ranks_per_node,
         nvlink_nodes=ask.machine.nvlink_nodes,
         measured=ask.measured,

@@ -126,6 +126,56 @@ def test_a_change_that_is_enough_alone_needs_no_others() -> None:
     assert found.levers[0].verdict == "fits"
 
 
+def test_idle_gpus_of_the_nodes_are_proposed_before_more_nodes() -> None:
+    asked = ask("meta-llama/Llama-3.1-8B", 1, ranks=2, strategy="fsdp2", offload="none")
+    asked = asked._replace(spare_gpus=6)
+    start = estimate_option(Rung(0, "fsdp2", asked.train), asked)
+    assert start.verdict == "no"
+    found = find_help(start, asked)
+    more = [(lever.change, lever.needs) for lever in found.levers if lever.needs]
+    assert more == [("gpus_per_node: 8", "GPUs"), ("nodes: 2", "nodes")]
+    busy = find_help(start, asked._replace(spare_gpus=0))
+    assert not [lever for lever in busy.levers if lever.needs == "GPUs"]
+
+
+@pytest.mark.parametrize("seq_len", [4096, 8192])
+def test_changes_that_need_no_more_gpus_come_first(seq_len: int) -> None:
+    asked = ask("meta-llama/Llama-3.1-8B", 1, ranks=2, strategy="fsdp2", seq_len=seq_len)
+    asked = asked._replace(spare_gpus=6)
+    start = estimate_option(Rung(0, "fsdp2", asked.train), asked)
+    levers = [lever for lever in find_help(start, asked).levers if lever.fits]
+    assert len({lever.needs for lever in levers}) > 1
+    for verdict in ("fits", "tight"):
+        same = [lever for lever in levers if lever.verdict == verdict]
+        quick = [lever for lever in same if lever.slower <= 1]
+        assert same[: len(quick)] == quick, "a step that takes twice as long costs more than GPUs"
+        places = [("", "GPUs", "nodes").index(lever.needs) for lever in quick]
+        assert places == sorted(places)
+
+
+def test_idle_gpus_are_proposed_before_changes_that_make_a_step_much_longer() -> None:
+    asked = ask("Qwen/Qwen2.5-7B", 1, ranks=2, micro_batch=2)._replace(spare_gpus=6)
+    start = estimate_option(Rung(0, "ddp", asked.train), asked)
+    first, *others = find_help(start, asked).levers
+    assert first.fits
+    assert (first.needs, first.slower <= 1, first.changes[-1]) == ("GPUs", True, "gpus_per_node: 4")
+    assert [lever.needs for lever in others if lever.fits and lever.slower > 1] == [""]
+
+
+@pytest.mark.parametrize("auto", [True, False])
+def test_idle_gpus_are_taken_before_nodes_where_nothing_fits_without(auto: bool) -> None:
+    asked = ask("meta-llama/Llama-3.1-70B", 1, ranks=2, strategy="ddp", offload="none")
+    asked = asked._replace(spare_gpus=6, machine=asked.machine._replace(nodes=64))
+    start = find_least(asked)
+    assert start is not None
+    found = find_help(start[1], asked, auto=auto)
+    assert "gpus_per_node: 8" in found.levers[0].changes
+    assert found.smallest_by.startswith("8 GPUs each, ")
+    assert found.levers[0].changes[-1] == f"nodes: {found.smallest_nodes}"
+    few = find_help(start[1], asked._replace(spare_gpus=0), auto=auto)
+    assert (found.smallest_nodes, few.smallest_nodes) == (3, 9)
+
+
 def test_nodes_that_the_cluster_lacks_are_no_help() -> None:
     asked = ask("meta-llama/Llama-3.1-8B", 1, strategy="fsdp2", micro_batch=4, seq_len=8192)
     start = estimate_option(Rung(0, "fsdp2", asked.train), asked)
