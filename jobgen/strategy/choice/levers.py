@@ -293,11 +293,13 @@ def _compare_worlds(old: Setup, new: Setup) -> Growth:
 
 def find_fewest_nodes(ask: Ask, most: int = MOST) -> tuple[int, str] | None:
     """The fewest nodes on which anything fits, and the title of the simplest that does; None where
-    not even the most do."""
+    not even the most do. Of more than 64 nodes it is the fewest of 32 between one power of two and
+    the next."""
     high = 1
     while high <= most and not has_fit(change_nodes(ask, high)):
         high *= 2
-    for nodes in range(high // 2 + 1, min(high, most) + 1):
+    step = max(high // 64, 1)
+    for nodes in range(high // 2 + step, min(high, most) + 1, step):
         found = choose_first(change_nodes(ask, nodes))
         if found is not None:
             return nodes, found[1].title
