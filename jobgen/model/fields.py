@@ -185,6 +185,10 @@ _POWERS: Mapping[str, int] = {"K": 3, "M": 6, "B": 9, "G": 9, "T": 12}
 """Letters behind numbers, as in ``7B`` parameters → power of ten."""
 
 
+MOST_NUMBER = 1e15
+"""A thousand times the parameters of the largest models of 2026."""
+
+
 def check_number(value: object) -> float:
     """A number that is not negative."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
@@ -196,8 +200,9 @@ def check_number(value: object) -> float:
         elif isinstance(value, str) and quoted:
             hint = f"write {value} without quotes"
         raise refuse("J121", message, hint)
-    if not 0 <= value < 1e12:
-        raise refuse("J122", f"{describe_value(value)} is out of range", "use 0 or more")
+    if not 0 <= value < MOST_NUMBER:
+        side = f"less than {MOST_NUMBER:g}" if value > 0 else "0 or more"
+        raise refuse("J122", f"{describe_value(value)} is out of range", f"use {side}")
     return float(value)
 
 

@@ -149,3 +149,19 @@ def test_whatever_is_written_is_read_or_refused_with_a_place(keys: dict[str, Any
     except Invalid as error:
         refused = error.problems
     assert all(p.place and p.message for p in refused)
+
+
+def test_a_model_may_have_trillions_of_parameters() -> None:
+    model = read("{model: {params: 1.04e12, layers: 61, hidden: 7168, heads: 64}}").model
+    assert isinstance(model, ModelShape)
+    assert model.params == 1.04e12
+
+
+@pytest.mark.parametrize(
+    ("params", "hint"), [("-1", "use 0 or more"), ("2e15", "use less than 1e+15")]
+)
+def test_the_hint_names_the_limit_that_is_passed(params: str, hint: str) -> None:
+    assert (
+        problem(f"{{model: {{params: {params}, layers: 61, hidden: 7168, heads: 64}}}}").help
+        == hint
+    )
