@@ -165,7 +165,12 @@ def differences(old: Any, new: Any, *, exact: bool, at: str = "") -> Iterator[st
 
     Sentences may be written anew, and a time of today is compared by its type alone.
     """
-    if isinstance(old, dict) and isinstance(new, dict):
+    if isinstance(old, dict) and isinstance(new, dict) and "anyOf" in new and "anyOf" not in old:
+        # of a schema: what was allowed is one of what is
+        outside = {key: value for key, value in new.items() if key != "anyOf"}
+        every = ({**outside, **one} for one in new["anyOf"])
+        yield from min(([*differences(old, one, exact=exact, at=at)] for one in every), key=len)
+    elif isinstance(old, dict) and isinstance(new, dict):
         for key, value in old.items():
             if key in new:
                 yield from differences(value, new[key], exact=exact, at=f"{at}.{key}")

@@ -77,3 +77,11 @@ def test_a_schema_may_allow_more_but_not_less(new: list[Any], different: bool) -
     old = {"wrap": {"anyOf": [{"type": "string"}, {"type": "array", "items": {}}]}}
     pair = (compat.form(old), compat.form({"wrap": {"anyOf": new}}))
     assert bool([*compat.differences(*pair, exact=False)]) == different
+
+
+@pytest.mark.parametrize(("new", "different"), [("boolean", False), ("integer", True)])
+def test_one_schema_may_become_one_of_several(new: str, different: bool) -> None:
+    old = {"fp8": {"type": "boolean", "default": False}}
+    wider = {"fp8": {"anyOf": [{"enum": ["rowwise"]}, {"type": new}], "default": False}}
+    pair = (compat.form(old), compat.form(wider))
+    assert bool([*compat.differences(*pair, exact=False)]) == different

@@ -161,7 +161,5 @@ def test_a_model_may_have_trillions_of_parameters() -> None:
     ("params", "hint"), [("-1", "use 0 or more"), ("2e15", "use less than 1e+15")]
 )
 def test_the_hint_names_the_limit_that_is_passed(params: str, hint: str) -> None:
-    assert (
-        problem(f"{{model: {{params: {params}, layers: 61, hidden: 7168, heads: 64}}}}").help
-        == hint
-    )
+    model = f"params: {params}, layers: 61, hidden: 7168, heads: 64"
+    assert problem(f"{{model: {{{model}}}}}").hint == hint
