@@ -14,7 +14,7 @@ from jobgen.app import explaining
 from jobgen.cli.layout import measure
 from jobgen.cli.output import Ink
 from jobgen.cli.screens import explain
-from jobgen.data import codes
+from jobgen.data.message_codes import codes
 from tests.cli.conftest import ROOT, Jobgen, home_of, process
 
 JOB = """\
