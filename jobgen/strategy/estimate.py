@@ -10,7 +10,7 @@ MIB = 1 << 20
 GIB = 1 << 30
 Moment = Literal["forward", "backward", "step", "load"]
 Metric = Literal["allocated", "reserved", "nvidia-smi"]
-INTERVAL = (0.76, 1.22)
+INTERVAL = (0.75, 1.33)
 """Measured / estimated, between which nine in ten published runs lie, those of a source that had no
 part in it, too (``benchmarks/planner_accuracy.py``: ``interval``). The only numbers of the planner
 that come from its errors."""
@@ -92,6 +92,11 @@ class GpuMemory(NamedTuple):
         return FRAGMENTED * self.peak_allocated + context
 
     @property
+    def ample(self) -> float:
+        """What is needed at most, by the interval. Bytes."""
+        return INTERVAL[1] * self.needed
+
+    @property
     def nvidia_smi(self) -> float:
         """Everything."""
         return self.get_peak("nvidia-smi")
@@ -106,16 +111,16 @@ class GpuMemory(NamedTuple):
 
     def judge(self, limit: float) -> Verdict:
         """Whether it goes into this many bytes, which CUDA reports as the total: fits where even
-        the upper estimate does, tight where only what is needed does."""
+        the upper end of what is needed does, tight where only the estimate does."""
         if self.needed > limit:
             return "no"
-        return "fits" if self.high <= limit else "tight"
+        return "fits" if self.ample <= limit else "tight"
 
     def describe_room(self, limit: float) -> str:
-        """``27 % free``; where that is tight, what the upper estimate needs."""
+        """``27 % free``; where that is tight, what may be needed."""
         free = f"{1 - self.needed / limit:.0%} free".replace("%", " %")
-        if self.high > limit:
-            return f"{free}, but up to {self.high / GIB:.1f} GiB may be used"
+        if self.ample > limit:
+            return f"{free}, but up to {self.ample / GIB:.1f} GiB may be needed"
         return free
 
 

@@ -139,8 +139,8 @@ def test_the_metric_the_interval_and_the_moment_are_said() -> None:
 
 def test_each_verdict_says_by_how_much_or_why() -> None:
     assert "\n  fits: 41 % free\n" in shown()
-    wide = made.FSDP.memory._replace(high=81 * GIB)
-    end = "41 % free, but up to 81.0 GiB may be used\n"
+    wide = made.FSDP.memory._replace(peak_allocated=60 * GIB)
+    end = f"20 % free, but up to {wide.ample / GIB:.1f} GiB may be needed\n"
     assert f"\n  tight: {end}" in shown(memory=wide, verdict="tight")
     assert "does not fit: 87.4 GiB over the limit (109 %); too many states\n" in shown(
         memory=made.DDP.memory, verdict="no", note="too many states"
