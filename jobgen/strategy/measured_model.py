@@ -104,6 +104,8 @@ class StepTrace(NamedTuple):
     parameters: tuple[SegmentParameters, ...] = ()
     broken: str = ""
     """Why the units are no chain, of which a pipeline could be made."""
+    flash: bool = False
+    """Attention with dropout keeps no scores, as on a GPU; else as on a CPU."""
 
 
 class ShardedStep(NamedTuple):
@@ -139,10 +141,15 @@ class MeasuredModel(NamedTuple):
     """Where a job measured it; empty if it was measured on this machine."""
     cluster: str = ""
 
-    def find_trace(self, mode: str, recompute: str) -> StepTrace | None:
+    @property
+    def keeps_scores(self) -> bool:
+        """Whether attention keeps scores on a CPU that it does not need on a GPU."""
+        return any(trace.flash for trace in self.traces)
+
+    def find_trace(self, mode: str, recompute: str, *, flash: bool) -> StepTrace | None:
         """The trace of this kind of step, if it was measured."""
-        found = (t for t in self.traces if (t.mode, t.recompute) == (mode, recompute))
-        return next(found, None)
+        asked = mode, recompute, flash and self.keeps_scores
+        return next((t for t in self.traces if (t.mode, t.recompute, t.flash) == asked), None)
 
     def list_parameters(self, segments: range) -> tuple[SegmentParameters, ...]:
         """Parameters by segment; those of the whole model where it is not divided."""
@@ -242,6 +249,7 @@ def _read_trace(data: object) -> StepTrace:
         _list(chain.get("sent", []), lambda row: SentActivations(*_sizes(row, 2))),
         _list(chain.get("parameters", []), lambda row: SegmentParameters(*_sizes(row, 3))),
         str(chain.get("broken") or "")[:200],
+        trace.get("flash") is True,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import os
 import sys
@@ -93,15 +94,20 @@ def trace_mode(
     torch: Any, request: dict[str, Any], functions: Any, mode: str, report: dict[str, Any]
 ) -> None:
     """Add sizes and the traces of a mode to the report."""
-    for recompute in ("none", "full"):
+    keeps_scores = False
+    for recompute, flash in itertools.product(("none", "full"), (False, True)):
+        if flash and not keeps_scores:
+            continue
         with fake_mode():
             built = TrainingStep(torch, request, functions, mode)
+            built.attention.flash = flash
             sizes = built.describe()
             if recompute == "full" and not built.units:
                 return
             trace = built.trace(recompute)
+        keeps_scores = built.attention.keeps_scores
         report.update(sizes if mode != "16-bit" or not report["traces"] else {})
-        report["traces"].append({"mode": mode, "recompute": recompute, **trace})
+        report["traces"].append({"mode": mode, "recompute": recompute, "flash": flash, **trace})
 
 
 if __name__ == "__main__":

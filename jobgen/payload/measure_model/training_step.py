@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
+from .attention_kernel import AttentionKernel
 from .memory_points import make_tracker, select_points, spare_frozen
 from .model_units import find_units, find_width, hold, list_tensors, total
 from .operation_costs import list_segments, make_counter
@@ -34,6 +35,7 @@ class TrainingStep:
 
     def __init__(self, torch: Any, request: dict[str, Any], functions: Any, mode: str) -> None:
         self.torch, self.request, self.mode = torch, request, mode
+        self.attention = AttentionKernel(torch)
         with blame(request, request["model"]):
             self.model = functions[0]()
         if not isinstance(self.model, torch.nn.Module):
@@ -107,7 +109,7 @@ class TrainingStep:
         chain.watch(lambda segment: tracker.segments.begin(segment, tracker.read()["rest"]))
         spare_frozen(tracker, self.model)
         tracker.track_external(self.model, *self.tensors)
-        with tracker, counter:
+        with tracker, counter, self.attention.watch():
             chain.begin(0)
             loss = self.step()
             kept = tracker.read()

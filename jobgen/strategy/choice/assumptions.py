@@ -48,6 +48,10 @@ _LOSSES = {
 def _list_alternatives(setup: Setup) -> Iterator[tuple[str, str, Setup]]:
     """What is assumed, its alternative, and the setup with that."""
     eager = setup.measured is None
+    if setup.measured is not None and setup.measured.keeps_scores:
+        words = ("attention scores kept, as on a CPU", "flash attention")
+        now, other = words[::-1] if setup.flash else words
+        yield now, other, setup._replace(flash=not setup.flash)
     if eager and setup.loss in _LOSSES and "loss" in setup.assumed:
         yield _LOSSES[setup.loss], "fused", setup._replace(loss="fused")
     # Megatron compiles single functions, never a layer (Megatron-LM, core/jit.py, ``jit_fuser``)

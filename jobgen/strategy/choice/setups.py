@@ -119,6 +119,7 @@ def build_setup(strategy: Strategy, ask: Ask, train: Train | None = None) -> Set
         world_per_node=ask.world.ranks_per_node,
         nvlink_nodes=ask.machine.nvlink_nodes,
         measured=ask.measured,
+        flash=ask.measured is None or not ask.measured.keeps_scores,
         assumed=tuple(_list_assumed(train, ask)),
     )
 

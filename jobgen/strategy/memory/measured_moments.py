@@ -38,8 +38,9 @@ def find_trace(setup: Setup) -> StepTrace | None:
     measured = setup.measured
     if measured is None:
         return None
-    found = measured.find_trace(choose_mode(setup), setup.recompute)
-    return found or measured.find_trace("autocast", setup.recompute)
+    modes = choose_mode(setup), "autocast"
+    every = (measured.find_trace(mode, setup.recompute, flash=setup.flash) for mode in modes)
+    return next((trace for trace in every if trace is not None), None)
 
 
 def list_measured_moments(

@@ -68,6 +68,7 @@ def build(model: MeasuredModel, mode: str, recompute: str) -> Setup:
         framework="none",
         fused_step=False,
         measured=model,
+        flash=False,
     )
 
 
