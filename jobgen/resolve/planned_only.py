@@ -52,7 +52,11 @@ _OPTIMIZER = {
 }
 """Megatron-LM core 0.16.1, megatron/training/arguments.py; torchtitan 0.3,
 components/optimizer/optimizer.py; transformers 5.23, ``OptimizerNames``."""
-_MASTER = "keeps an fp32 copy of the parameters, as jobgen configures it"
+_MASTER = {
+    "Megatron-LM": "remove pure",
+    "DeepSpeed": "remove pure, or set train.config to a configuration that keeps no such copy",
+}
+"""Program that keeps an fp32 copy of 16-bit parameters → what to do instead."""
 
 
 def check_passed(look: Inputs, decided: Strategy, words: tuple[str, ...]) -> Iterator[PlanCheck]:
@@ -80,7 +84,11 @@ def _list_unpassed(
     if decided.optimizer != "adamw" and not passed and framework in _OPTIMIZER:
         yield "optimizer", f": {decided.optimizer}", _OPTIMIZER[framework]
     if decided.pure and (program := _name_master(decided)):
-        yield "pure", "", _Unpassed(f"{program} {_MASTER}", "remove pure")
+        yield (
+            "pure",
+            "",
+            _Unpassed(f"{program} keeps an fp32 copy of the parameters", _MASTER[program]),
+        )
 
 
 def _name_master(decided: Strategy) -> str:

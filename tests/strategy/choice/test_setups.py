@@ -132,6 +132,7 @@ def test_another_word_for_fp8_is_refused() -> None:
     ],
 )
 def test_a_batch_that_the_job_does_not_set_is_that_of_the_program(
-    framework: str, keys: dict[str, int], micro: int
+    framework: str, keys: dict[str, Any], micro: int
 ) -> None:
-    assert setup(framework, **{"micro_batch": None, **keys}).batch.micro == micro
+    keys = {"micro_batch": None, **keys}
+    assert setup(framework, **keys).batch.micro == micro
