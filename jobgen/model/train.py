@@ -164,7 +164,8 @@ class Train(Form):
         default=False,
         doc=(
             "The program keeps parameters, gradients and optimizer in 16 bits, too. This key "
-            "and the next five are for the planner and do not change what is rendered."
+            "and the next five are for the planner and do not change what is rendered, except "
+            "that torchtitan is passed pure, and the Trainer optimizer."
         ),
     )
     fp8: bool | Literal["rowwise"] = key(

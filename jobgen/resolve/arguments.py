@@ -82,15 +82,17 @@ def check_arguments(
 
 def _list_expected(planned: PlannedArguments) -> Mapping[str, str | None]:
     """Key of ``train`` → the value that the plan is made for; None where there is none."""
+    from jobgen.strategy.batch import assume_batch
+
     train, strategy = planned.train, planned.strategy
     mesh, clipping = strategy.mesh, strategy.clipping
-    micro, accumulation, ranks = strategy.batch or (1, 1, mesh.data)
+    batch = strategy.batch or assume_batch(strategy.framework, mesh.data)
     length = strategy.seq_len or planned.length
     limit = None if clipping is None else f"{clipping:g}"
     return {
-        "micro_batch": str(micro),
-        "gradient_accumulation": str(accumulation),
-        "global_batch": str(micro * accumulation * ranks),
+        "micro_batch": str(batch.micro),
+        "gradient_accumulation": str(batch.accumulation),
+        "global_batch": str(batch.total),
         "seq_len": str(length) if length else None,
         "precision": strategy.precision,
         "strategy": strategy.name,

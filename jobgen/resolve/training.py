@@ -16,6 +16,7 @@ from jobgen.resolve.checkpoint_folder import check_options
 from jobgen.resolve.deepspeed_files import check_configs
 from jobgen.resolve.inputs import Inputs
 from jobgen.resolve.measured import check_measured
+from jobgen.resolve.planned_only import check_passed, note_unapplied
 from jobgen.resolve.planner_request import PlannerRequest
 from jobgen.resolve.shape import Sized
 from jobgen.resolve.sharding import check_sharding
@@ -84,6 +85,7 @@ def plan_training(look: Inputs, size: Shape, launcher: str, runs: Program, sized
         *_twice(runs.argv, made.args, {one.option for one in differing}),
         *_name_other_model(runs.argv, arch),
         *_name_fewer_ranks(decided, size),
+        *note_unapplied(look, decided, train),
     )
     checks = (
         *((planner_request.check_memory(look, size, estimate),) if estimate else ()),
@@ -93,6 +95,7 @@ def plan_training(look: Inputs, size: Shape, launcher: str, runs: Program, sized
         *(one.check for one in differing),
         *check_readers(look.spec, look.facts, launcher, decided.framework, made.args),
         *check_options(look, size, decided.framework, runs.argv),
+        *check_passed(look, decided, runs.argv),
     )
     noted = (*configured, *(_place_note(look, note) for note in notes))
     return Trained(

@@ -113,6 +113,8 @@ def decide(
         min_params=train.wrap.min_params,
         timeout=train.timeout and train.timeout.seconds,
         fused=train.fused,
+        pure=train.pure and train.precision != "fp32",
+        optimizer=train.optimizer,
         profile=train.profile,
         sizes=sizes,
         config=config,

@@ -11,6 +11,16 @@ if TYPE_CHECKING:
     from jobgen.model.train import Train
 
 
+_MICRO = {"hf-trainer": 8}
+"""Framework → samples of a forward pass where nothing says how many: TrainingArguments'
+``per_device_train_batch_size`` (transformers 5.23, training_args.py)."""
+
+
+def assume_batch(framework: str, ranks: int) -> Batch:
+    """The batch that the program has where the job sets none."""
+    return Batch(_MICRO.get(framework, 1), 1, ranks)
+
+
 def compute_batch(train: Train, ranks: int) -> Batch | None:
     """The batch over so many data-parallel ranks; None where the job sets none.
 

@@ -158,6 +158,9 @@ class Strategy(NamedTuple):
     """Of the process groups, in seconds."""
     fused: bool | None = None
     """Whether the optimizer is to be the fused one; None is the framework's own choice."""
+    pure: bool = False
+    """Whether parameters and optimizer state are in 16 bits, too."""
+    optimizer: str = "adamw"
     profile: TracedSteps | None = None
     """Steps and ranks to trace."""
     sizes: ModelSizes = ModelSizes()

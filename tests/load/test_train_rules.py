@@ -163,3 +163,57 @@ def test_a_model_may_have_trillions_of_parameters() -> None:
 def test_the_hint_names_the_limit_that_is_passed(params: str, hint: str) -> None:
     model = f"params: {params}, layers: 61, hidden: 7168, heads: 64"
     assert problem(f"{{model: {{{model}}}}}").hint == hint
+
+
+@pytest.mark.parametrize(
+    ("sizes", "message", "hint"),
+    [
+        (
+            "hidden: 4096, heads: 30",
+            "train.model: heads 30 does not divide hidden 4096, and head_dim is not set",
+            "set heads: 32, or head_dim",
+        ),
+        (
+            "hidden: 4096, heads: 32, kv_heads: 6",
+            "train.model: kv_heads 6 does not divide heads 32",
+            "set kv_heads: 4",
+        ),
+        (
+            "hidden: 4096, heads: 32, kv_heads: 64",
+            "train.model: kv_heads 64 does not divide heads 32",
+            "set kv_heads: 32",
+        ),
+        (
+            "hidden: 64, heads: 8, experts: 4, experts_active: 8",
+            "train.model: experts_active 8 is more than experts 4",
+            "set experts_active: 4 or less",
+        ),
+    ],
+)
+def test_sizes_that_no_model_has_together_are_refused(sizes: str, message: str, hint: str) -> None:
+    found = problem(f"\n  model:\n    layers: 2\n    {sizes.replace(', ', chr(10) + '    ')}")
+    assert (found.code, found.message, found.hint) == ("J138", message, hint)
+    assert found.place is not None
+    assert found.place.line == 8 + sizes.count(",") + 1
+    assert read("{model: {layers: 2, hidden: 64, heads: 6, head_dim: 16}}")
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ("vocab: 32000, ffn: 11008, params: 7e9", False),  # a 6.74 billion model, rounded
+        ("vocab: 32000, ffn: 11008, params: 13e9", True),
+        ("ffn: 11008, params: 7e9", False),  # without vocab, embeddings are not counted
+    ],
+)
+def test_parameters_that_the_sizes_do_not_make_are_named(more: str, said: bool) -> None:
+    train = f"{{model: {{layers: 32, hidden: 4096, heads: 32, {more}}}}}"
+    notes = load_job(f"{JOB}train: {train}\n", "job.yaml").warnings
+    found = [note for note in notes if note.code == "J138"]
+    assert [note.severity for note in found] == (["warning"] if said else [])
+    for note in found:
+        assert note.message.startswith(
+            "train.model: params is 1.3e+10, but the sizes make 6.738e+09"
+        )
+        assert note.place is not None
+        assert note.place.line == 6

@@ -33,7 +33,7 @@ def differing(run: str, train: str, **facts: object) -> list[PlanCheck]:
         (  # not written, and assumed
             f"framework: hf-trainer, {LLAMA}",
             "train.py --per-device-train-batch-size=4",
-            "run: --per-device-train-batch-size 4, but the plan assumes micro_batch: 1",
+            "run: --per-device-train-batch-size 4, but the plan assumes micro_batch: 8",
             "set micro_batch: 4 under train:",
         ),
         (

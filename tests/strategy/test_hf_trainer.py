@@ -187,3 +187,21 @@ def sharded_by_fsdp(args: Any, request: FrameworkRequest) -> None:
     assert plugin.state_dict_type.name == f"{strategy.settings.state_dict.upper()}_STATE_DICT"
     assert plugin.min_num_params == strategy.min_params
     assert tuple(plugin.transformer_cls_names_to_wrap or ()) == strategy.wrap
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "word"),
+    [
+        ("adamw", None),
+        ("adamw8bit", "adamw_bnb_8bit"),
+        ("adafactor", "adafactor"),
+        ("lion", "lion_32bit"),
+        ("sgd", "sgd"),
+        ("muon", None),
+    ],
+)
+def test_the_optimizer_that_is_planned_is_passed(optimizer: str, word: str | None) -> None:
+    said = [one for one in words("ddp", optimizer=optimizer) if one.startswith("--optim=")]
+    assert said == ([f"--optim={word}"] if word else [])
+    fused = words("ddp", optimizer=optimizer, fused=True)
+    assert ("--optim=adamw_torch_fused" in fused) is (optimizer == "adamw")

@@ -208,3 +208,9 @@ def test_a_configuration_of_another_size_than_the_planned_one_is_noted(
 ) -> None:
     notes = made("torchtitan", model=model, words=("--module", "m", "--config", config)).notes
     assert any(f"--config {config}, but train.model has" in note.message for note in notes) is other
+
+
+def test_parameters_in_16_bits_are_asked_for() -> None:
+    for pure, dtype in ((True, "bfloat16"), (False, "float32")):
+        words = [str(word) for word in made("torchtitan", pure=pure).args]
+        assert words[words.index("--training.dtype") + 1] == dtype

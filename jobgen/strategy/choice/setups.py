@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from jobgen.named_tuple import NamedTuple
+from jobgen.strategy.batch import assume_batch
 from jobgen.strategy.estimate import ClusterHardware
 from jobgen.strategy.frameworks.megatron_traffic import read_traffic
 from jobgen.strategy.measured_model import MeasuredModel
 from jobgen.strategy.memory.recipes import get_recipe
 from jobgen.strategy.setup import Adapters, Loss, Recipe, Setup
 from jobgen.strategy.shapes.architecture import Model
-from jobgen.strategy.spec import Batch, ModelSizes, RankLayout, Strategy
+from jobgen.strategy.spec import ModelSizes, RankLayout, Strategy
 
 if TYPE_CHECKING:
     from jobgen.model.train import Train
@@ -87,12 +88,14 @@ def build_setup(strategy: Strategy, ask: Ask, train: Train | None = None) -> Set
     native = framework == "megatron"
     layers = ask.model.sizes.layers
     own = read_traffic(ask.run_args if native else (), layers, mesh.pp)
-    micro = ask.measured.micro if ask.measured else 1
+    batch = strategy.batch or assume_batch(framework, mesh.data)
+    if ask.measured and not strategy.batch:
+        batch = batch._replace(micro=ask.measured.micro)
     return Setup(
         model=ask.model,
         strategy=strategy.name,
         mesh=mesh,
-        batch=strategy.batch or Batch(micro, 1, mesh.data),
+        batch=batch,
         seq=strategy.seq_len or assume_length(ask),
         recipe=choose_recipe(strategy, train),
         recompute=strategy.recompute,

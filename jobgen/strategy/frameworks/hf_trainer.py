@@ -20,6 +20,14 @@ from jobgen.strategy.spec import Note, Strategy, TrainDiagnostic
 FILE = "fsdp_config.json"
 _BUNDLE = '"$JOBGEN_BUNDLE_DIR/{}"'
 _TITLE = "the Trainer"
+OPTIMIZERS = {
+    "adamw8bit": "adamw_bnb_8bit",
+    "adafactor": "adafactor",
+    "lion": "lion_32bit",
+    "sgd": "sgd",
+}
+"""Optimizer → its word in ``OptimizerNames``, which has neither momentum nor muon. AdamW is the
+default."""
 _BATCH = {
     "--per_device_train_batch_size": "train_micro_batch_size_per_gpu",
     "--gradient_accumulation_steps": "gradient_accumulation_steps",
@@ -63,6 +71,7 @@ def _options(request: FrameworkRequest) -> Iterator[ProgramOption]:
     if strategy.precision != "fp32":
         yield ProgramOption(f"--{strategy.precision}", "true")
     yield from _training(strategy)
+    yield from _optimizer(request)
     if not request.gpus:
         yield ProgramOption("--use_cpu", "true", "without GPUs, the ranks communicate over gloo")
     if family == "ddp":
@@ -82,7 +91,16 @@ def _training(strategy: Strategy) -> Iterator[ProgramOption]:
         yield ProgramOption("--gradient_checkpointing", "true")
     if strategy.timeout is not None:
         yield ProgramOption("--ddp_timeout", strategy.timeout)
-    if strategy.fused is not None:
+
+
+def _optimizer(request: FrameworkRequest) -> Iterator[ProgramOption]:
+    """The optimizer that the plan counts; another one that run names stays."""
+    strategy = request.strategy
+    name = OPTIMIZERS.get(strategy.optimizer)
+    if name is not None:
+        if not program_options.has_option(request.run_args, "--optim"):
+            yield ProgramOption("--optim", name)
+    elif strategy.fused is not None and strategy.optimizer == "adamw":
         yield ProgramOption("--optim", "adamw_torch_fused" if strategy.fused else "adamw_torch")
 
 

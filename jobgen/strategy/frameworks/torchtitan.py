@@ -65,7 +65,10 @@ def _options(request: FrameworkRequest) -> Iterator[ProgramOption]:
 
 def _training(strategy: Strategy) -> Iterator[ProgramOption]:
     """What is the same for every division of the ranks."""
-    yield ProgramOption("--training.dtype", "float32", "parameters and optimizer state in fp32")
+    if strategy.pure:
+        yield ProgramOption("--training.dtype", _DTYPE[strategy.precision])
+    else:
+        yield ProgramOption("--training.dtype", "float32", "parameters and optimizer state in fp32")
     yield ProgramOption("--training.mixed_precision_param", _DTYPE[strategy.precision])
     if strategy.timeout is not None:
         for phase in ("init", "train"):

@@ -120,3 +120,19 @@ def test_fp8_has_a_scale_for_each_tensor_or_for_each_row(
 def test_another_word_for_fp8_is_refused() -> None:
     with pytest.raises(Refusal, match="true, false or rowwise"):
         check_form(Train)({"model": "gpt2", "fp8": "columns"})
+
+
+@pytest.mark.parametrize(
+    ("framework", "keys", "micro"),
+    [
+        ("hf-trainer", {}, 8),  # TrainingArguments' default, because nothing is passed
+        ("hf-trainer", {"gradient_accumulation": 2}, 1),
+        ("hf-trainer", {"micro_batch": 2}, 2),
+        ("torch", {}, 1),
+    ],
+)
+def test_a_batch_that_the_job_does_not_set_is_that_of_the_program(
+    framework: str, keys: dict[str, Any], micro: int
+) -> None:
+    keys = {"micro_batch": None, **keys}
+    assert setup(framework, **keys).batch.micro == micro

@@ -1,0 +1,120 @@
+"""What of ``train`` is counted in the plan, but not passed on to the program that trains."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from jobgen.model.decision import PlanCheck
+from jobgen.named_tuple import NamedTuple
+from jobgen.resolve.inputs import Inputs
+from jobgen.resolve.unread import UNREAD
+
+if TYPE_CHECKING:
+    from jobgen.model.train import Train
+    from jobgen.strategy import Note, Strategy
+
+_CHOSEN = ("activation_checkpointing", "offload", "tp", "pp")
+"""Keys that ``auto`` chooses beside the strategy."""
+
+
+class _Unpassed(NamedTuple):
+    """A key that a framework's program is not told, and what it does instead."""
+
+    instead: str
+    hint: str
+
+
+_LORA = {
+    "megatron": _Unpassed(
+        "Megatron-LM has no adapters, so that pretrain_gpt.py trains all parameters",
+        "remove lora, or set framework: hf-trainer",
+    ),
+    "torchtitan": _Unpassed(
+        "torchtitan trains all parameters unless the function of --config has a LoRAConverter",
+        "remove lora, or name a --config that has one",
+    ),
+}
+"""Megatron-LM core 0.16.1, megatron/training/arguments.py; torchtitan 0.3, components/lora.py."""
+_OPTIMIZER = {
+    "megatron": _Unpassed(
+        "Megatron-LM uses adam unless run: has --optimizer",
+        "remove optimizer, or add --optimizer to run:",
+    ),
+    "torchtitan": _Unpassed(
+        "torchtitan uses the optimizer of --config, AdamW by default",
+        "remove optimizer, or name a --config that has it",
+    ),
+    "hf-trainer": _Unpassed(
+        "the Trainer has no such --optim, and uses AdamW unless the program gives it another",
+        "set optimizer: adamw, adamw8bit, adafactor, lion or sgd",
+    ),
+}
+"""Megatron-LM core 0.16.1, megatron/training/arguments.py; torchtitan 0.3,
+components/optimizer/optimizer.py; transformers 5.23, ``OptimizerNames``."""
+_MASTER = {
+    "Megatron-LM": "remove pure",
+    "DeepSpeed": "remove pure, or set train.config to a configuration that keeps no such copy",
+}
+"""Program that keeps an fp32 copy of 16-bit parameters → what to do instead."""
+
+
+def check_passed(look: Inputs, decided: Strategy, words: tuple[str, ...]) -> Iterator[PlanCheck]:
+    """A warning for each key that only the plan obeys. ``words`` are those of run."""
+    train = look.job.train
+    if train is None:
+        return
+    for key, value, found in _list_unpassed(train, decided, words):
+        message = f"train.{key}{value} is only counted in the plan: {found.instead}"
+        yield PlanCheck("warn", message, UNREAD, found.hint, look.spec.find_place("train", key))
+
+
+def _list_unpassed(
+    train: Train, decided: Strategy, words: tuple[str, ...]
+) -> Iterator[tuple[str, str, _Unpassed]]:
+    from jobgen.strategy.frameworks.hf_trainer import OPTIMIZERS
+    from jobgen.strategy.frameworks.program_options import has_option, read_values
+
+    framework = decided.framework
+    config = (read_values(words).get("--config") or "").lower()
+    if train.lora is not None and "lora" not in config and framework in _LORA:
+        yield "lora", "", _LORA[framework]
+    passed = has_option(words, "--optimizer", "--optim") or decided.optimizer in config
+    passed |= framework == "hf-trainer" and decided.optimizer in OPTIMIZERS
+    if decided.optimizer != "adamw" and not passed and framework in _OPTIMIZER:
+        yield "optimizer", f": {decided.optimizer}", _OPTIMIZER[framework]
+    if decided.pure and (program := _name_master(decided)):
+        yield (
+            "pure",
+            "",
+            _Unpassed(f"{program} keeps an fp32 copy of the parameters", _MASTER[program]),
+        )
+
+
+def _name_master(decided: Strategy) -> str:
+    """The program that keeps fp32 parameters beside those of 16 bits; empty where none does."""
+    if decided.framework == "megatron":
+        return "Megatron-LM"
+    zero = decided.trait.family == "zero" and decided.framework != "none"
+    return "DeepSpeed" if zero and decided.config is None else ""
+
+
+def note_unapplied(look: Inputs, decided: Strategy, train: Train) -> Iterator[Note]:
+    """What ``auto`` chose that nothing applies, because there is no framework to be told."""
+    from jobgen.strategy import Note
+
+    asked = look.job.train
+    if asked is None or asked.strategy.type != "auto" or decided.framework != "none":
+        return
+    values = {
+        key: getattr(train, key) for key in _CHOSEN if getattr(train, key) != getattr(asked, key)
+    }
+    chosen = [decided.trait.title] if train.strategy.type != "ddp" else []
+    chosen += [f"{key} {getattr(value, 'what', value)}" for key, value in values.items()]
+    if chosen:
+        message = (
+            f"strategy: auto chose {', '.join(chosen)}; with framework: none jobgen passes nothing "
+            "on, and the program must apply it itself "
+            f"(framework: {decided.trait.frameworks[0]} writes it into a file)"
+        )
+        yield Note(message, ("train", "strategy"))

@@ -1,0 +1,92 @@
+"""Keys of ``train`` that the plan counts and the program is not told: each is named."""
+
+from __future__ import annotations
+
+import pytest
+
+from jobgen.model.decision import PlanCheck
+from tests.resolve.made import job, plan
+
+MODEL = "model: {layers: 8, hidden: 64, heads: 8, vocab: 1000}, micro_batch: 1"
+TITAN = "-m torchtitan.train --module llama3 --config"
+
+
+def find_checks(train: str, run: str = "train.py") -> list[PlanCheck]:
+    made = plan(job(run=run, train=f"{{{train}, {MODEL}}}"))
+    return [check for check in made.checks if check.code == "J256"]
+
+
+@pytest.mark.parametrize(
+    ("train", "run", "message"),
+    [
+        (
+            "framework: megatron, lora: 16",
+            "pretrain_gpt.py",
+            "train.lora is only counted in the plan: Megatron-LM has no adapters",
+        ),
+        (
+            "framework: torchtitan, lora: 16",
+            f"{TITAN} llama3_8b",
+            "train.lora is only counted in the plan: torchtitan trains all parameters",
+        ),
+        (
+            "framework: torchtitan, optimizer: adamw8bit",
+            f"{TITAN} llama3_8b",
+            "train.optimizer: adamw8bit is only counted in the plan: torchtitan uses",
+        ),
+        (
+            "framework: megatron, optimizer: muon",
+            "pretrain_gpt.py",
+            "train.optimizer: muon is only counted in the plan: Megatron-LM uses adam",
+        ),
+        (
+            "framework: hf-trainer, optimizer: muon",
+            "train.py",
+            "train.optimizer: muon is only counted in the plan: the Trainer has no such --optim",
+        ),
+        (
+            "framework: megatron, pure: true",
+            "pretrain_gpt.py",
+            "train.pure is only counted in the plan: Megatron-LM keeps an fp32 copy",
+        ),
+        (
+            "framework: hf-trainer, strategy: zero2, pure: true",
+            "train.py",
+            "train.pure is only counted in the plan: DeepSpeed keeps an fp32 copy",
+        ),
+    ],
+)
+def test_a_key_that_only_the_plan_obeys_is_named(train: str, run: str, message: str) -> None:
+    (check,) = find_checks(train, run)
+    assert check.message.startswith(message)
+    assert (check.status, check.place and check.place.line) == ("warn", 5)
+    assert check.hint
+
+
+@pytest.mark.parametrize(
+    ("train", "run"),
+    [
+        ("framework: torchtitan, lora: 16", f"{TITAN} llama3_8b_lora"),
+        ("framework: torchtitan, pure: true", f"{TITAN} llama3_8b"),
+        ("framework: megatron, optimizer: muon", "pretrain_gpt.py --optimizer muon"),
+        ("framework: hf-trainer, optimizer: adamw8bit, lora: 16, pure: true", "train.py"),
+        ("framework: torch, optimizer: adamw8bit, lora: 16, pure: true", "train.py"),
+        ("framework: none, optimizer: muon, lora: 16, strategy: zero2, pure: true", "train.py"),
+    ],
+)
+def test_what_the_program_has_or_builds_itself_is_not(train: str, run: str) -> None:
+    assert find_checks(train, run) == []
+
+
+def find_notes(train: str) -> list[str]:
+    made = plan(job(train=f"{{{train}, seq_len: 4096, micro_batch: 1, strategy: auto}}"))
+    return [note.message for note in made.notes if note.message.startswith("strategy: auto chose")]
+
+
+def test_what_auto_chose_without_a_framework_must_be_applied_by_the_program() -> None:
+    large, small = "meta-llama/Llama-3.1-70B", "meta-llama/Llama-3.2-1B"
+    (note,) = find_notes(f"framework: none, model: {large}")
+    assert "activation_checkpointing full" in note
+    assert "with framework: none jobgen passes nothing on" in note
+    assert find_notes(f"framework: torch, model: {large}") == []
+    assert find_notes(f"framework: none, model: {small}, activation_checkpointing: full") == []
