@@ -9,7 +9,7 @@ from .memory_points import make_tracker, select_points, spare_frozen
 from .model_units import find_units, find_width, hold, list_tensors, total
 from .operation_costs import list_segments, make_counter
 from .unit_chain import UnitChain
-from .user_program import Failed, blame, choose_words
+from .user_program import Failed, blame, check_call, choose_words
 
 CACHES = {"use_cache": False, "past_key_values": None, "layer_past": None}
 MISLABELLED = 0.02
@@ -50,6 +50,7 @@ class TrainingStep:
             message = f"{request['batch']} returned {what} without tensors"
             message += "; a tensor, a tuple or a dict of tensors is expected"
             raise Failed("type", message, key="batch")
+        check_call(self.model, self.batch, request["batch"])
         self.width = find_width(self.model)
         self.units = find_units(torch, self.model, request["classes"], request["min_params"])
         if mode == "16-bit":
