@@ -158,8 +158,8 @@ _HINTS = {
     "line": _CORRECT,
     "step": "correct the line, or the shapes that the function of train.batch returns; then "
     "measure again",
-    "gpu": "no GPU is used to measure, nor by --on-cluster: move that out of build_model and "
-    "forward, or do it only if torch.cuda.is_available()",
+    "gpu": "no GPU is used to measure, nor by --on-cluster: move that out of build_model, forward "
+    "and what an import runs, or do it only if torch.cuda.is_available()",
     "variable": "it is set in a job, and not while measuring: read it outside build_model, the "
     "batch function and forward, or by os.environ.get with a default",
     "loss": "return the loss of one micro-batch: a tensor, .loss or ['loss']",

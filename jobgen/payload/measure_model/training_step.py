@@ -50,7 +50,6 @@ class TrainingStep:
             message = f"{request['batch']} returned {what} without tensors"
             message += "; a tensor, a tuple or a dict of tensors is expected"
             raise Failed("type", message, key="batch")
-        check_call(self.model, self.batch, request["batch"])
         self.width = find_width(self.model)
         self.units = find_units(torch, self.model, request["classes"], request["min_params"])
         if mode == "16-bit":
@@ -93,10 +92,12 @@ class TrainingStep:
         wide = self.mode != "autocast"
         amp = contextlib.nullcontext() if wide else torch.autocast("cpu", torch.bfloat16)
         with amp, blame(self.request, "the forward pass", step=True):
-            if isinstance(self.batch, dict):
-                return find_loss(torch, self.model(**self.batch))
-            words = self.batch if isinstance(self.batch, (tuple, list)) else (self.batch,)
-            return find_loss(torch, self.model(*words))
+            args, words = split_batch(self.batch)
+            try:
+                return find_loss(torch, self.model(*args, **words))
+            except TypeError:
+                check_call(self.model, args, words, self.request["batch"])
+                raise
 
     def trace(self, recompute: str) -> dict[str, Any]:
         """The memory of a forward and a backward pass, without states. Bytes."""
@@ -168,6 +169,13 @@ class TrainingStep:
         peak = tracker.get_tracker_snapshot("peak")
         most = sum(each["Total"] for each in peak.values())
         return {"ranks": mesh.size(), "recompute": self.request["recompute"], "peak": most}
+
+
+def split_batch(batch: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The positional and the keyword arguments of the model."""
+    if isinstance(batch, dict):
+        return (), batch
+    return tuple(batch) if isinstance(batch, (tuple, list)) else (batch,), {}
 
 
 def list_point(grads: int, there: int, rest: tuple[int, int]) -> list[float]:

@@ -173,12 +173,13 @@ _KINDS = {
 """Kind → whether an error is of it; the first counts."""
 
 
-def check_call(model: Any, batch: Any, named: str) -> None:
-    """Raise Failed where the model cannot be called with the batch; ``named`` is the function that
-    returned it, as the job names it."""
-    signature = inspect.signature(model.forward)
-    words = batch if isinstance(batch, dict) else {}
-    args = batch if isinstance(batch, (tuple, list)) else () if words else (batch,)
+def check_call(model: Any, args: tuple[Any, ...], words: dict[str, Any], named: str) -> None:
+    """Raise Failed where the model does not take these arguments; ``named`` is the function that
+    returned them, as the job names it."""
+    try:
+        signature = inspect.signature(model.forward)
+    except (TypeError, ValueError):  # compiled code has none
+        return
     try:
         signature.bind(*args, **words)
     except TypeError as error:
