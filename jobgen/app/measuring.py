@@ -150,17 +150,23 @@ def _run(
     return dict(found)
 
 
+_CORRECT = "correct the line, then measure again"
 _HINTS = {
-    "program": "the functions run alone, on the CPU and on fake tensors: without arguments of the "
-    "command line, weights of a file, or a device",
+    "program": "correct the line, then measure again; the functions run alone and on fake tensors: "
+    "without arguments of the command line, weights of a file, or a GPU",
     "syntax": "correct it; or activate the Python that the program is written for",
-    "step": "train.batch must return what the model is called with; both are on the CPU: no device "
-    "may be named",
+    "line": _CORRECT,
+    "step": "correct the line, or the shapes that the function of train.batch returns; then "
+    "measure again",
+    "gpu": "no GPU is used to measure, nor by --on-cluster: move that out of build_model, forward "
+    "and what an import runs, or do it only if torch.cuda.is_available()",
+    "variable": "it is set in a job, and not while measuring: read it outside build_model, the "
+    "batch function and forward, or by os.environ.get with a default",
     "loss": "return the loss of one micro-batch: a tensor, .loss or ['loss']",
     "size": "set it under train:",
     "parameter": "only micro_batch and seq_len are passed: give the others a default",
-    "data": "fake tensors have no values: no .item(), no branch or size that depends on the data "
-    "of a tensor; if the model needs them, set train.model to a mapping of sizes",
+    "data": "only tensors of up to 262,144 elements that no parameter is part of have values to "
+    "read: no .item(), branch or size may depend on any other",
     "labels": "set train.model to a config.json, or to a mapping of sizes",
     "file": "it is relative to the workdir",
 }
@@ -178,13 +184,7 @@ def explain_failure(
     hint where torch or another module is missing."""
     kind, message, where = str(failed["failed"]), str(failed["message"]), failed.get("place")
     key = str(failed.get("key"))
-    hint = activate if kind in {"torch", "import"} else _HINTS.get(kind, "")
-    if kind == "function":
-        name = str(model.request.get(key)).rpartition(":")[2]
-        near = find_nearest(name, failed["known"])
-        hint = f"did you mean {near}?" if near else "it must be a function of that file"
-    if kind == "type":
-        hint = f"jobgen explain train.{key}"
+    hint = activate if kind in {"torch", "import"} else _choose_hint(model, failed)
     if kind == "torch":
         return CheckFailed(Diagnostic(UNMEASURED, message, None, hint))
     place = _find_value(world, spec, model, key)
@@ -195,6 +195,25 @@ def explain_failure(
         with suppress(Invalid):  # it may be gone when a job ends
             world.read(path, place.file)
     return Invalid(Diagnostic(UNMEASURED, message, place, hint))
+
+
+def _choose_hint(model: OwnModel, failed: Mapping[str, Any]) -> str:
+    """What to do about a failure of the program's own."""
+    kind, key = str(failed["failed"]), str(failed.get("key"))
+    hint, function = _HINTS.get(kind, ""), str(model.request.get(key))
+    if kind == "function":
+        near = find_nearest(function.rpartition(":")[2], failed["known"])
+        return f"did you mean {near}?" if near else "it must be a function of that file"
+    if kind == "call":
+        taken = ", ".join(map(str, failed["known"])) or "nothing"
+        return f"{function} (train.{key}) must return what forward takes: {taken}"
+    if kind == "type":
+        return f"jobgen explain train.{key}"
+    if kind == "data" and "seq_len" in model.request["words"]:
+        return f"{hint}; or, for a transformer, set train.model to a mapping of its sizes"
+    if kind in {"line", "step"} and not failed.get("place"):  # a library's line
+        return "correct what the function of train.batch returns, then measure again"
+    return hint
 
 
 def _find_value(world: World, spec: Loaded[JobSpec], model: OwnModel, key: str) -> Place:

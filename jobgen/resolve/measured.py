@@ -53,7 +53,7 @@ def _name_unmeasured(train: Train, measured: MeasuredModel) -> MeasurementGap:
     axis = next((axis for axis in _UNDIVIDED if getattr(train, axis) > 1), "")
     if axis:
         return MeasurementGap(
-            f"{_UNDIVIDED[axis]} of {measured.name} is not known: omit {axis}", axis
+            f"no measurement shows {_UNDIVIDED[axis].format(measured.name)}: omit {axis}", axis
         )
     if train.lora is not None:
         return MeasurementGap(f"{measured.name} builds its own adapters: omit lora", "lora")
@@ -77,9 +77,9 @@ def _name_unrecomputed(recompute: str, measured: MeasuredModel) -> str:
 
 
 _UNDIVIDED = {
-    "tp": "which matrices tp divides",
-    "cp": "how cp divides attention",
-    "ep": "which modules ep divides",
+    "tp": "which matrices of {} tp divides",
+    "cp": "how cp divides the attention of {}",
+    "ep": "which modules of {} ep divides",
 }
 """Parallel size → what a measurement of the whole model cannot show."""
 

@@ -150,7 +150,7 @@ def refuse_what_is_not_measured(here: World, path: Path) -> None:
     for key, words in {
         "lora=8": "builds its own adapters: omit lora",
         "activation_checkpointing=selective": "is measured in the model's own code: set none",
-        "tp=2": "which matrices tp divides of train.py:build_model is not known: omit tp",
+        "tp=2": "no measurement shows which matrices of train.py:build_model tp divides: omit tp",
     }.items():
         warning = find_warning(plan(here, path, f"train.{key}"))
         assert warning is not None, key
@@ -232,10 +232,23 @@ def test_what_a_function_needs_and_where_it_ends(
 @pytest.mark.parametrize(
     ("old", "new", "under", "hint"),
     [
-        ("x.square().mean()", "x.mean().item()", "x.mean().item()", "fake tensors have no values"),
-        ("x.square().mean()", "x.mean() + [1]", "x.mean() + [1]", "return what the model is"),
+        ("x.square().mean()", "x.mean().item()", "x.mean().item()", "up to 262,144 elements"),
+        ("x.square().mean()", "x.mean() + [1]", "x.mean() + [1]", "correct the line, then measure"),
         ("x.square().mean()", "x.square().mean().detach()", None, "return the loss of one micro"),
-        ("return Net()", "raise OSError()", "raise OSError()", "run alone, on the CPU"),
+        ("return Net()", "raise OSError()", "raise OSError()", "the functions run alone"),
+        (
+            "return Net()",
+            "assert None, 'no GPU'",
+            "assert None, 'no GPU'",
+            "move that out of build",
+        ),
+        (
+            "return Net()",
+            "import os; os.environ['RANK']",
+            "os.environ['RANK']",
+            "it is set in a job",
+        ),
+        ("forward(self, x)", "forward(self, x, y)", None, "must return what forward takes: x, y"),
         ("build_model", "build_modl", None, "did you mean build_modl?"),
         ("import torch\n", "import torhc\n", "import torhc", "activate the environment"),
         ("return Net()", "return 3", None, "jobgen explain train.model"),
@@ -257,7 +270,8 @@ def test_a_caret_stands_under_what_failed(
     file = program if under else path
     assert place.file == f"src/{file.name}"
     line = file.read_text().split("\n")[place.line - 1]
-    assert line[place.col - 1 : place.end_col - 1] == (under or "train.py:build_model")
+    name = "train.py:example_batch" if "forward" in old else "train.py:build_model"
+    assert line[place.col - 1 : place.end_col - 1] == (under or name)
 
 
 def test_keys_that_no_measurement_shows_are_not_measured_again(

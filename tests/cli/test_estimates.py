@@ -294,6 +294,38 @@ def test_next_leads_to_an_estimate(
     assert jobgen("plan", *ON).out.splitlines()[-1] == f"Next: {following}"
 
 
+OWN = """\
+import torch
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(1024, 1024) for _ in range(3))
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        return x.mean()
+
+def build(): return Net()
+def batch(micro_batch): return torch.randn(micro_batch, 1 << 18, 1024)
+"""
+
+
+def test_next_measures_an_own_model_with_the_smaller_batch(jobgen: Jobgen, folder: Path) -> None:
+    (folder / "train.py").write_text(OWN)
+    text = JOB.replace("STRATEGY", "ddp, precision: fp32, framework: none")
+    text = text.replace("meta-llama/Llama-3.1-8B", "train.py:build, batch: train.py:batch")
+    (folder / "job.yaml").write_text(text.replace("micro_batch: 1", "micro_batch: 64"))
+    said = jobgen("plan", *ON, "--measure")
+    assert said.code == Exit.UNFIT, said.out + said.err
+    following = said.out.splitlines()[-1].removeprefix("Next: jobgen ")
+    assert re.fullmatch(
+        r"plan job.yaml -c a100x16 --set train.micro_batch=\d+ --measure", following
+    )
+    assert "memory is not estimated" not in jobgen(*shlex.split(following)).out
+
+
 def test_a_page_is_written(jobgen: Jobgen, folder: Path) -> None:
     said = jobgen("plan", *ON, "--html", "page.html", "--nodes", "1,2")
     assert said.code == Exit.DONE

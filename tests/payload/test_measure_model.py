@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 DRIVER = """
-import json, sys
+import json, sys, torch
 from jobgen.payload.measure_model import __main__ as program, training_step
 
 base = {"workdir": sys.argv[1], "words": {}, "modes": ["fp32"], "classes": [],
@@ -20,13 +20,14 @@ for line in json.loads(sys.argv[2]):
     try:
         words = dict(zip(("model", "batch", "modes"), line))
         report = program.measure({**base, **words})
+        assert torch.get_default_device().type == "cpu"
     except program.Failed as failure:
         report = program.describe_failure(failure)
     print("report " + json.dumps(report))
 """
 PROGRAM = """\
 import copy
-import torch
+import os, torch
 from torch import nn
 
 class Net(nn.Module):
@@ -74,6 +75,15 @@ class Written(Net):
         with torch.autocast("cuda", enabled=False):
             return super().forward(x)
 
+class Asking(Net):
+    def forward(self, x):
+        assert x.is_cuda
+        return self.layres[0](x)
+
+class Misspelt(Net):
+    def forward(self, x):
+        return self.layres[0](x)
+
 def build(): return Net()
 def build_written(): return torch.compile(Written().half().cuda().to(torch.float32))
 def build_narrow(): return Net().to("cuda", torch.bfloat16)
@@ -98,6 +108,28 @@ def batch_in_64_bits(): return torch.randn(2, 8).double()
 def batch_of_text(): return "text"
 def batch_of_wrong_width(): return torch.randn(2, 9)
 def batch_without_gradient(): return torch.randn(3, 8)
+def build_on_gpu():
+    torch.cuda.set_device(0)
+    torch.set_default_device("cuda")
+    net = Net().to(torch.cuda.current_device())
+    net.rates = torch.zeros(3).pin_memory().to("cuda", non_blocking=True)
+    torch.cuda.synchronize()
+    torch.cuda.empty_cache()
+    return net
+def batch_on_gpu():
+    with torch.device("cuda"):
+        return torch.ones(2, 8) + torch.zeros(2, 8, device=torch.cuda.current_device())
+def build_asking(): return Asking()
+def build_misspelt(): return Misspelt()
+def build_by_capability():
+    return Net() if torch.cuda.get_device_capability()[0] >= 8 else Wide()
+def build_by_properties():
+    return Net() if torch.cuda.get_device_properties(0).name else Wide()
+def build_asserting():
+    assert torch.cuda.is_available()
+def build_by_rank():
+    return Net().to(int(os.environ["LOCAL_RANK"]))
+def batch_of_other_words(): return {"y": torch.randn(2, 8)}
 print("noise of the user's")
 """
 FAILURES: dict[tuple[str, str], tuple[str, str, str, int | None]] = {
@@ -105,11 +137,23 @@ FAILURES: dict[tuple[str, str], tuple[str, str, str, int | None]] = {
     ("build", "batches"): ("function", "batch", "no function 'batches'", None),
     ("build_nothing", "batch"): ("type", "model", "returned int, not a torch.nn.Module", None),
     ("build", "batch_of_text"): ("type", "batch", "returned str without tensors", None),
-    ("build_wrongly", "batch"): ("program", "model", "NameError: name 'unknown_name'", 62),
+    ("build_wrongly", "batch"): ("program", "model", "NameError: name 'unknown_name'", 71),
     ("build_branches", "batch"): ("data", "model", "DataDependentOutputException", 13),
     ("build", "batch_of_wrong_width"): ("step", "model", "the forward pass: ", 12),
     ("build_written", "batch_of_padding"): ("step", "model", "ValueError: padded", 46),
+    ("build_asking", "batch"): ("gpu", "model", "AssertionError", 52),
+    ("build_misspelt", "batch"): ("line", "model", "no attribute 'layres'", 57),
+    ("build_by_capability", "batch"): ("gpu", "model", "AssertionError: Torch not", 97),
+    ("build_by_properties", "batch"): ("gpu", "model", "AssertionError: Torch not", 99),
+    ("build_asserting", "batch"): ("gpu", "model", "AssertionError", 101),
+    ("build_by_rank", "batch"): ("variable", "model", "KeyError: 'LOCAL_RANK'", 103),
+    ("build", "batch_of_other_words"): ("call", "batch", "own.py:batch_of_other_words ret", None),
     ("build", "batch_without_gradient"): ("loss", "model", "nothing that has a gradient", None),
+}
+UNDERLINED = {
+    *("unknown_name", "x.sum() > 0", "layer(x)", 'raise ValueError("padded")', "assert x.is_cuda"),
+    *("self.layres", "torch.cuda.get_device_capability()", "torch.cuda.get_device_properties(0)"),
+    *("assert torch.cuda.is_available()", 'os.environ["LOCAL_RANK"]'),
 }
 
 
@@ -119,7 +163,8 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     folder = tmp_path_factory.mktemp("program").resolve()
     (folder / "own.py").write_text(PROGRAM)
     pairs: list[list[Any]] = [["own.py:build_wide", "own.py:batch", ["autocast", "16-bit"]]]
-    others = [("build_written", "batch_with_mask"), ("build_narrow", "batch_in_16_bits")]
+    others = [("build_on_gpu", "batch_on_gpu")]
+    others += [("build_written", "batch_with_mask"), ("build_narrow", "batch_in_16_bits")]
     others += [("build_tied", "batch_in_64_bits")]
     others += [(f"build_{name}", "batch") for name in ("skipping", "backwards")]
     pairs += [
@@ -144,9 +189,7 @@ def test_every_failure_has_its_kind_its_key_and_its_line(reports: list[dict[str,
         file, row, first, end = report["place"]
         assert (file, row) == ("own.py", line)
         under = PROGRAM.split("\n")[line - 1][first - 1 : end - 1]
-        assert under in {"unknown_name", "x.sum() > 0", "layer(x)", 'raise ValueError("padded")'}, (
-            under
-        )
+        assert under in UNDERLINED
     assert "build" in reports[1]["known"]
 
 
@@ -183,7 +226,8 @@ def test_only_layers_that_run_one_after_another_are_stages(reports: list[dict[st
 
 
 def test_a_model_is_measured_as_it_is_written_for_a_gpu(reports: list[dict[str, Any]]) -> None:
-    written, narrow, tied, plain = (reports[each] for each in (-6, -5, -4, -1))
+    chosen, written, narrow, tied, plain = (reports[each] for each in (-7, -6, -5, -4, -1))
+    assert chosen["traces"] == plain["traces"], chosen
     mask = 2
     kept = [report["traces"][0]["points"][-1][1] for report in (written, plain)]
     assert kept[0] == kept[1] + mask

@@ -191,7 +191,7 @@ def draw_next(preview: Preview) -> str:
         return f"Next: {call.command('submit', '--force')}"
     if codes == {UNFIT} and not any(check.entry for check in failed):
         changes = _find_changes(preview)
-        more = () if changes else ("--section", "memory")
+        more = _measure_again(preview, changes) if changes else ("--section", "memory")
         return f"Next: {call.command('plan', *more, sets=changes)}"
     if codes == {UNSET}:
         return f"Next: {call.command('plan')}"
@@ -236,6 +236,14 @@ def _find_changes(preview: Preview) -> tuple[str, ...]:
     if first is None or (len(first.changes) > 1 and first.needs == "nodes"):
         return ()
     return tuple(change.replace(": ", "=", 1) for change in first.changes)
+
+
+def _measure_again(preview: Preview, changes: Iterable[str]) -> tuple[str, ...]:
+    """The option that the plan with these changes needs: a measurement holds for its own sizes."""
+    request = preview.planned.ready.planner_request
+    own = request is not None and request.ask is not None and request.ask.measured is not None
+    resized = any(change.startswith("train.micro_batch=") for change in changes)
+    return ("--measure",) if own and resized else ()
 
 
 def draw_verdict(preview: Preview) -> str:

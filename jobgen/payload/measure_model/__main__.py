@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from .fake_tensors import fake_mode
+from .fake_tensors import fake_gpu, fake_mode
 from .training_step import TrainingStep, fake_group
 from .user_program import Failed, import_torch, load_function
 
@@ -74,6 +74,13 @@ def measure(request: dict[str, Any]) -> dict[str, Any]:
     """The report: sizes, and a trace of each mode. Raises Failed."""
     torch = import_torch()
     os.chdir(request["workdir"])
+    os.chdir(request["workdir"])
+    with fake_gpu():
+        return measure_with(torch, request)
+
+
+def measure_with(torch: Any, request: dict[str, Any]) -> dict[str, Any]:
+    """The report, by a torch that needs no GPU. Raises Failed."""
     functions = load_function(request, "model"), load_function(request, "batch")
     report: dict[str, Any] = {"torch": torch.__version__, "traces": []}
     for mode in request["modes"]:

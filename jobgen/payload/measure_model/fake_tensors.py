@@ -73,6 +73,52 @@ def make_autocast(original: Any) -> Any:
     return start
 
 
+@contextlib.contextmanager
+def fake_gpu() -> Any:
+    """What a program calls to choose a GPU or to wait for it does nothing, and a default device
+    that is a GPU is the CPU. What asks for properties of a GPU fails, as there is none."""
+    import torch
+    from torch.utils import _device
+
+    context, module = _device.DeviceContext, torch.nn.Module
+    with contextlib.ExitStack() as stack:
+        for name, answer in _GPU_CALLS.items():
+            replacement = mock.Mock(return_value=answer)
+            stack.enter_context(mock.patch.object(torch.cuda, name, replacement))
+        for owner, name in ((context, "__init__"), (module, "to")):
+            named = make_cpu_call(getattr(owner, name))
+            stack.enter_context(mock.patch.object(owner, name, named))
+        stack.callback(torch.set_default_device, None)
+        yield
+
+
+_GPU_CALLS = {"set_device": None, "synchronize": None, "empty_cache": None, "current_device": 0}
+"""Function of ``torch.cuda`` → what it returns."""
+
+
+def make_cpu_call(original: Any) -> Any:
+    """A method for which a GPU among its arguments is the CPU."""
+
+    def call(self: Any, *args: Any, **words: Any) -> Any:
+        named = {name: name_cpu(value) for name, value in words.items()}
+        return original(self, *map(name_cpu, args), **named)
+
+    return call
+
+
+def name_cpu(value: Any) -> Any:
+    """The CPU instead of a GPU, by whatever it is named; any other value as it is."""
+    import torch
+
+    if isinstance(value, torch.device):
+        gpu = value.type == "cuda"
+    elif isinstance(value, str):
+        gpu = value.partition(":")[0] == "cuda"
+    else:
+        gpu = type(value) is int  # the number of a GPU
+    return "cpu" if gpu else value
+
+
 class ModuleConversion:
     """``Module._apply``, on which ``to``, ``half`` and ``cuda`` build: torch's swaps the contents
     of tensors, which it refuses for fake ones. Tied parameters stay tied."""
@@ -123,22 +169,18 @@ def make_device_mode() -> Any:
     from torch.overrides import TorchFunctionMode
 
     base: Any = TorchFunctionMode
-    movers = torch.Tensor.cuda, torch.Tensor.cpu
-
-    def is_gpu(value: Any) -> bool:
-        if isinstance(value, torch.device):
-            return value.type == "cuda"
-        return isinstance(value, str) and value.partition(":")[0] == "cuda"
+    movers = torch.Tensor.cuda, torch.Tensor.cpu, torch.Tensor.pin_memory
 
     class OnCpu(base):  # type: ignore[misc]
         def __torch_function__(self, func: Any, _: Any, args: Any = (), words: Any = None) -> Any:
             if func in movers:
                 return args[0]
             words = dict(words or {})
-            if is_gpu(words.get("device")):
-                words["device"] = "cpu"
+            words.pop("pin_memory", None)
+            if "device" in words:
+                words["device"] = name_cpu(words["device"])
             if func is torch.Tensor.to:
-                args = tuple("cpu" if is_gpu(each) else each for each in args)
+                args = tuple(map(name_cpu, args))
             return func(*args, **words)
 
     return OnCpu()

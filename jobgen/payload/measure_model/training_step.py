@@ -10,7 +10,7 @@ from .memory_points import make_tracker, select_points, spare_frozen
 from .model_units import find_units, find_width, hold, list_tensors, total
 from .operation_costs import list_segments, make_counter
 from .unit_chain import UnitChain
-from .user_program import Failed, blame, choose_words
+from .user_program import Failed, blame, check_call, choose_words
 
 CACHES = {"use_cache": False, "past_key_values": None, "layer_past": None}
 MISLABELLED = 0.02
@@ -94,10 +94,12 @@ class TrainingStep:
         wide = self.mode != "autocast"
         amp = contextlib.nullcontext() if wide else torch.autocast("cpu", torch.bfloat16)
         with amp, blame(self.request, "the forward pass", step=True):
-            if isinstance(self.batch, dict):
-                return find_loss(torch, self.model(**self.batch))
-            words = self.batch if isinstance(self.batch, (tuple, list)) else (self.batch,)
-            return find_loss(torch, self.model(*words))
+            args, words = split_batch(self.batch)
+            try:
+                return find_loss(torch, self.model(*args, **words))
+            except TypeError:
+                check_call(self.model, args, words, self.request["batch"])
+                raise
 
     def trace(self, recompute: str) -> dict[str, Any]:
         """The memory of a forward and a backward pass, without states. Bytes."""
@@ -169,6 +171,13 @@ class TrainingStep:
         peak = tracker.get_tracker_snapshot("peak")
         most = sum(each["Total"] for each in peak.values())
         return {"ranks": mesh.size(), "recompute": self.request["recompute"], "peak": most}
+
+
+def split_batch(batch: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The positional and the keyword arguments of the model."""
+    if isinstance(batch, dict):
+        return (), batch
+    return tuple(batch) if isinstance(batch, (tuple, list)) else (batch,), {}
 
 
 def list_point(grads: int, there: int, rest: tuple[int, int]) -> list[float]:

@@ -103,9 +103,15 @@ def find_place(error: BaseException, request: dict[str, Any]) -> list[Any] | Non
     found = None
     for file, line, first, end in frames:
         path = os.path.realpath(file)
-        if path.startswith(f"{request['workdir']}/"):
+        # a frozen module such as os has no file
+        if path.startswith(f"{request['workdir']}/") and is_own(path):
             found = [os.path.relpath(path, request["workdir"]), line or 0, first, end]
     return found
+
+
+def is_own(path: str) -> bool:
+    """Whether it is a file of the user's, and not of an environment in the workdir."""
+    return Path(path).is_file() and "site-packages" not in Path(path).parts
 
 
 def get_columns(frame: Any) -> tuple[int, int]:
@@ -119,13 +125,30 @@ def get_columns(frame: Any) -> tuple[int, int]:
 
 def choose_kind(error: BaseException, *, step: bool) -> str:
     """Whose fault an error is; ``step`` if it was raised while the model ran."""
-    if isinstance(error, ImportError):
-        return "import"
-    if isinstance(error, SyntaxError):
-        return "syntax"
-    if is_data_dependent(error):
-        return "data"
-    return "step" if step else "program"
+    known = next((kind for kind, is_it in _KINDS.items() if is_it(error)), "")
+    if known or not step:
+        return known or "program"
+    return "line" if isinstance(error, (AttributeError, NameError, TypeError)) else "step"
+
+
+def is_unset_variable(error: BaseException) -> bool:
+    """Whether ``os.environ`` lacks what the program reads of it."""
+    frames = traceback.extract_tb(error.__traceback__)
+    last = frames[-1].filename if frames else ""
+    return isinstance(error, KeyError) and last in {"<frozen os>", os.__file__}
+
+
+def needs_gpu(error: BaseException) -> bool:
+    """Whether the program, or torch for it, demands a GPU: by the message, or by the line of an
+    assertion, which need not have a message."""
+    if not isinstance(error, (AssertionError, RuntimeError, ValueError, SystemExit)):
+        return False
+    words = "cuda", "nvidia", "gpu", "accelerator device"
+    frames = traceback.extract_tb(error.__traceback__)
+    text = str(error)
+    if isinstance(error, AssertionError) and frames:
+        text += f" {frames[-1].line}"
+    return any(word in text.lower() for word in words)
 
 
 def is_data_dependent(error: BaseException) -> bool:
@@ -138,6 +161,32 @@ def is_data_dependent(error: BaseException) -> bool:
     }
     named = "FakeTensor" in str(error) and not isinstance(error, TypeError)  # of an operand
     return bool(names & known) or "data_ptr" in str(error) or named
+
+
+_KINDS = {
+    "import": lambda error: isinstance(error, ImportError),
+    "syntax": lambda error: isinstance(error, SyntaxError),
+    "data": is_data_dependent,
+    "variable": is_unset_variable,
+    "gpu": needs_gpu,
+}
+"""Kind → whether an error is of it; the first counts."""
+
+
+def check_call(model: Any, args: tuple[Any, ...], words: dict[str, Any], named: str) -> None:
+    """Raise Failed where the model does not take these arguments; ``named`` is the function that
+    returned them, as the job names it."""
+    try:
+        signature = inspect.signature(model.forward)
+    except (TypeError, ValueError):  # compiled code has none
+        return
+    try:
+        signature.bind(*args, **words)
+    except TypeError as error:
+        message = f"forward cannot be called with what {named} returns: {error}"
+        failure = Failed("call", message, key="batch")
+        failure.known = list(signature.parameters)
+        raise failure from error
 
 
 def choose_words(function: Any, words: dict[str, int], named: str) -> dict[str, int]:
