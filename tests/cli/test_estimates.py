@@ -270,6 +270,26 @@ def test_a_tight_plan_is_warned_of(jobgen: Jobgen, folder: Path) -> None:
     assert "job.yaml:7, J251); see what uses the memory: jobgen plan job.yaml" in text
 
 
+def test_a_tight_plan_has_what_makes_it_fit_and_may_be_submitted(
+    jobgen: Jobgen, folder: Path
+) -> None:
+    _write(folder, "fsdp")
+    sets = ("--set", "train.micro_batch=2")
+    shown = jobgen("plan", *ON, *sets, "--section", "memory").out
+    assert "\n  tight: " in shown
+    assert "What would help (cheapest first)\n  1  train." in shown
+    said = json.loads(jobgen("plan", *ON, *sets, "--json").out)
+    levers = said["data"]["estimate"]["levers"]
+    assert {lever["verdict"] for lever in levers} == {"fits"}
+    slower = [lever["slower_pct"] for lever in levers]
+    assert slower == sorted(slower), "what costs no time comes first"
+    tried = [
+        word for change in levers[0]["changes"] for word in ("--set", change.replace(": ", "="))
+    ]
+    assert "\nMemory    fits: " in jobgen("plan", *ON, *sets, *tried).out
+    assert "\nNext: jobgen submit job.yaml" in jobgen("plan", *ON, *sets).out
+
+
 def test_a_pipeline_bubble_is_named(jobgen: Jobgen, folder: Path) -> None:
     _write(folder, "3d")
     sets = ("train.framework=megatron", "train.pp=4", "train.tp=4", "train.global_batch=4")

@@ -197,16 +197,15 @@ def test_a_strategy_without_the_degree_names_one_that_has_it(
 def test_the_strategy_that_a_hint_names_is_accepted(framework: str | None, axis: str) -> None:
     launcher = "accelerate" if framework == "accelerate" else "torchrun"
     world = RankLayout(2, 4, "infiniband")
-    sizes = {"model": EXPERTS, "seq_len": 128, **BATCH}
+    keys: dict[str, Any] = {"model": EXPERTS, "seq_len": 128, axis: 2, **BATCH}
     for name, trait in TRAITS.items():
         if axis in trait.axes or (framework and framework not in trait.frameworks):
             continue
-        train = asked(strategy=name, framework=framework, **{axis: 2}, **sizes)
+        train = asked(strategy=name, framework=framework, **keys)
         known = read_sizes(train, {})[0]
         (fault,) = check_train(train, known, world, launcher=launcher)
         there = fault.hint.partition("or set ")[2]
-        keys = dict(re.findall(r"(strategy|framework): (\S+)", there))
-        changed = train.replace(**keys)
+        changed = train.replace(**dict(re.findall(r"(strategy|framework): (\S+)", there)))
         assert list(check_train(changed, known, world, launcher=launcher)) == []
         decided = decide(changed, known, world, launcher=launcher)
         given_ = configure(FrameworkRequest(decided, 2, 4))
@@ -214,8 +213,8 @@ def test_the_strategy_that_a_hint_names_is_accepted(framework: str | None, axis:
 
 
 def test_torchtitan_shards_where_experts_are_divided() -> None:
-    keys = {"framework": "torchtitan", "strategy": "ddp", "ep": 2}
-    fault = one(known=LLAMA._replace(experts=8), **keys)
+    experts = LLAMA._replace(experts=8)
+    fault = one(known=experts, framework="torchtitan", strategy="ddp", ep=2)
     assert fault.hint == "remove ep, or set strategy: fsdp2"
     assert fault.message.endswith("does not work with DDP: every rank holds every expert")
 

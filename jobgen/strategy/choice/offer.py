@@ -37,7 +37,7 @@ which may have more GPUs each, too."""
 
 
 class Lever(NamedTuple):
-    """One cheap change where nothing fits, or several that help only together."""
+    """One cheap change where nothing fits or it is tight, or several that help only together."""
 
     changes: tuple[str, ...]
     """As they are written in the job: ``train.activation_checkpointing: full``."""
