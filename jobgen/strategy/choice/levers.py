@@ -75,9 +75,7 @@ def find_help(start: StrategyOption, ask: Ask, *, auto: bool = False) -> Help:
     return Help(levers) if room is None else Help(levers, room.nodes, room.title)
 
 
-def find_room_to_spare(
-    start: StrategyOption, ask: Ask, *, auto: bool = False
-) -> tuple[Lever, ...]:
+def find_room_to_spare(start: StrategyOption, ask: Ask, *, auto: bool = False) -> tuple[Lever, ...]:
     """What would make a tight option fit: single changes; where none costs nothing but time, also
     the simplest strategy that fits on the same ranks."""
     single = [lever for lever in find_levers(start, ask) if lever.verdict == "fits"]
