@@ -290,6 +290,20 @@ def test_a_tight_plan_has_what_makes_it_fit_and_may_be_submitted(
     assert "\nNext: jobgen submit job.yaml" in jobgen("plan", *ON, *sets).out
 
 
+def test_the_first_line_names_the_host_memory_where_that_does_not_fit(
+    jobgen: Jobgen, folder: Path
+) -> None:
+    _write(folder, "fsdp2")
+    sets = ("train.model=meta-llama/Llama-3.1-405B", "train.offload=both", "nodes=1")
+    sets = (*sets, "train.activation_checkpointing=full")
+    said = jobgen("plan", *ON, *(word for each in sets for word in ("--set", each)))
+    assert said.code == Exit.UNFIT
+    first, second = said.out.partition("\nMemory    ")[2].splitlines()[:2]
+    amount = r"needs \d+\.\d TiB of \d\.\d TiB host memory per node"
+    assert re.fullmatch(f"does not fit: {amount}", first)
+    assert re.match(r" {10}\S+ of 79\.2 GiB allocated per GPU \(90 %: ", second)
+
+
 def test_a_pipeline_bubble_is_named(jobgen: Jobgen, folder: Path) -> None:
     _write(folder, "3d")
     sets = ("train.framework=megatron", "train.pp=4", "train.tp=4", "train.global_batch=4")
