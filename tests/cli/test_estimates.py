@@ -304,6 +304,23 @@ def test_the_first_line_names_the_host_memory_where_that_does_not_fit(
     assert re.match(r" {10}\S+ of 79\.2 GiB allocated per GPU \(90 %: ", second)
 
 
+@pytest.mark.parametrize("verb", ["plan", "submit --dry-run", "render -o out"])
+def test_warnings_in_json_are_those_of_the_screen_and_notes_come_last(
+    jobgen: Jobgen, folder: Path, verb: str
+) -> None:
+    _write(folder, "fsdp2")
+    name, *more = verb.split()
+    asked = (name, *ON, *more, "--set", "train.seq_len=8192")
+    found = json.loads(jobgen(*asked, "--json").out)["warnings"]
+    severities = [problem["severity"] for problem in found]
+    assert severities == sorted(severities, key="warning note".index)
+    if name == "plan":
+        shown = " ".join(jobgen(*asked, "--section", "checks").out.split())
+        assert severities.count("warning") == shown.count("[warn]") > 0
+        assert severities.count("note") == shown.count("[note]")
+    assert "J251" in {problem["code"] for problem in found}, "a check that warns"
+
+
 def test_a_pipeline_bubble_is_named(jobgen: Jobgen, folder: Path) -> None:
     _write(folder, "3d")
     sets = ("train.framework=megatron", "train.pp=4", "train.tp=4", "train.global_batch=4")
