@@ -321,6 +321,32 @@ def test_warnings_in_json_are_those_of_the_screen_and_notes_come_last(
     assert "J251" in {problem["code"] for problem in found}, "a check that warns"
 
 
+@pytest.mark.parametrize(
+    ("network", "told"),
+    [
+        ("", "200 Gb/s per GPU between nodes (the profile sets no network.nics or"),
+        (", nics: 4", "100 Gb/s per GPU between nodes (the profile sets no network.nic_gbps)"),
+        (", nic_gbps: 400", "400 Gb/s per GPU between nodes (the profile sets no network.nics)"),
+        (", nics: 8, nic_gbps: 200", ""),
+    ],
+)
+def test_a_bandwidth_that_the_profile_does_not_set_is_named_as_assumed(
+    jobgen: Jobgen, folder: Path, network: str, told: str
+) -> None:
+    (folder / "clusters").mkdir()
+    text = PROFILE.replace("NAME", "mine").replace("GPU", "H100-SXM5-80GB", 1)
+    text = text.replace("price: {PRICE}\n", "").replace("infiniband}", f"infiniband{network}}}")
+    (folder / "clusters" / "mine.yaml").write_text(text)
+    on = ("job.yaml", "-c", "mine", "--set", "train.strategy=fsdp2")
+    shown = " ".join(jobgen("plan", *on, "--section", "memory").out.split())
+    assert ("assumed for the step: " in shown) is bool(told)
+    assert told in shown
+    data = json.loads(jobgen("plan", *on, "--json").out)["data"]["estimate"]
+    assert (data["assumed_network"] or "").startswith(told)
+    alone = jobgen("plan", *on, "--set", "nodes=1", "--section", "memory").out
+    assert "assumed for the step" not in alone, "nothing is sent between nodes"
+
+
 def test_a_pipeline_bubble_is_named(jobgen: Jobgen, folder: Path) -> None:
     _write(folder, "3d")
     sets = ("train.framework=megatron", "train.pp=4", "train.tp=4", "train.global_batch=4")
