@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from jobgen.app.calibrating import ClusterMeasurements
     from jobgen.model.cluster import Price
     from jobgen.strategy.choice.offer import Advice, Offer, StrategyOption
+    from jobgen.strategy.choice.setups import Ask
 
 
 NO_TRAIN = "the job has no train: section"
@@ -56,16 +57,23 @@ def advise_job(
 
     found = advise(ask, auto=auto)
     shown = found.first_option
-    if shown is not None and shown.verdict == "no":
-        from jobgen.strategy.choice.levers import find_help
-
-        found = found._replace(**find_help(shown, ask, auto=auto)._asdict())
+    if shown is not None and shown.verdict in {"no", "tight"}:
+        found = _add_help(found, shown, ask, auto=auto)
     if nodes:
         from jobgen.strategy.choice.scale import scale
 
         found = found._replace(scale=scale(ask, nodes, auto=auto))
     advice = _explained(found) if why else found
     return Advised(advice, "", known, calibrated)
+
+
+def _add_help(found: Advice, shown: StrategyOption, ask: Ask, *, auto: bool) -> Advice:
+    """With what to change: to fit, or where that is tight, to have room to spare."""
+    from jobgen.strategy.choice.levers import find_help, find_room_to_spare
+
+    if shown.verdict == "tight":
+        return found._replace(levers=find_room_to_spare(shown, ask, auto=auto))
+    return found._replace(**find_help(shown, ask, auto=auto)._asdict())
 
 
 def _explained(found: Advice) -> Advice:

@@ -10,6 +10,7 @@ from jobgen.errors import CheckFailed, Diagnostic, Invalid, JobgenError, Severit
 if TYPE_CHECKING:
     from jobgen.app.prepare import PreparedJob
     from jobgen.model.decision import PlanCheck
+    from jobgen.model.plan import Plan
 
 _DECIDED_AGAIN = frozenset({"J208", "J215", "J217"})
 """Codes of decisions that repeat J138, the check of two keys of the job against each other."""
@@ -70,8 +71,18 @@ def refuse_failing(ready: PreparedJob, *, force: bool = False) -> None:
         return
     if all(problem.code != UNSET for problem in failed):
         failed = [p._replace(hint=f"{p.hint} (--force submits anyway)") for p in failed]
-    warned = [judge(check) for check in ready.plan.checks if check.status == "warn"]
-    raise kind(*failed, *warned)
+    raise kind(*failed, *list_check_warnings(ready.plan))
+
+
+def list_warnings(plan: Plan) -> list[Diagnostic]:
+    """What a plan says that stops nothing: warnings, also of its checks; then notes."""
+    found = [*list_check_warnings(plan), *plan.notes]
+    return sorted(found, key=lambda problem: problem.severity == "note")
+
+
+def list_check_warnings(plan: Plan) -> list[Diagnostic]:
+    """The checks of a plan that warn."""
+    return [judge(check) for check in plan.checks if check.status == "warn"]
 
 
 def judge(check: PlanCheck) -> Diagnostic:

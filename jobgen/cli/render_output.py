@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jobgen.app import rendered_files as app
-from jobgen.app.plan_problems import judge
+from jobgen.app.plan_problems import judge, list_warnings
 from jobgen.cli.call import Call
 from jobgen.cli.screens import render as screens
 from jobgen.errors import Diagnostic, Exit
@@ -41,7 +41,7 @@ def write(call: Call, ready: PreparedJob, folder: Path | None) -> Exit:
     call.answer(
         lambda: screens.data(ready, written),
         lambda _: screens.draw_written(ready, folder or Path()),
-        warnings=ready.plan.notes,
+        warnings=list_warnings(ready.plan),
     )
     return Exit.DONE
 

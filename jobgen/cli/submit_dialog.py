@@ -43,6 +43,7 @@ def preview_job(call: Call, ready: PreparedJob, job: str) -> Preview:
 def show_dry_run(call: Call, ready: PreparedJob, dry: DryRun, job: str, *, last: str = "") -> Exit:
     """Print the dry run; ``last`` stands for its last lines if ``submit`` is not what is next."""
     from jobgen.app.permissions import note_login
+    from jobgen.app.plan_problems import list_warnings
 
     untrusted = note_login(call.world, ready.cluster_file, ready.site)
     call.answer(
@@ -50,7 +51,7 @@ def show_dry_run(call: Call, ready: PreparedJob, dry: DryRun, job: str, *, last:
         lambda ink: screens.draw_dry_run(
             preview_job(call, ready, job), dry, ink, scripts=call.flags.verbose > 0, last=last
         ),
-        warnings=(*ready.plan.notes, *untrusted),
+        warnings=(*list_warnings(ready.plan), *untrusted),
     )
     if not call.flags.json:
         call.complain(untrusted)

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from jobgen.model.form import Check, check_list, check_table, refuse
+from jobgen.model.form import Check, Refusal, check_list, check_table, refuse
 from jobgen.model.units import Memory, Release, UnitError, Walltime, clip, parse_size
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
@@ -233,6 +233,22 @@ def check_choice(
         return word
 
     return Check(check, {"enum": [*words, *(aliases or {})]})
+
+
+def hint_at(check: Check[T], hints: Mapping[str, str]) -> Check[T]:
+    """The same check, with these hints for what people write instead: the scalar as text, in lower
+    case → the hint."""
+
+    def parse(value: object) -> T:
+        try:
+            return check(value)
+        except Refusal as error:
+            hint = hints.get(str(getattr(value, "text", value)).lower())
+            if hint is None:
+                raise
+            raise Refusal([fault._replace(hint=hint) for fault in error.faults]) from None
+
+    return Check(parse, check.schema)
 
 
 def check_pattern(code: str, pattern: str, what: str, example: str) -> Check[str]:

@@ -14,6 +14,7 @@ from jobgen.model.fields import (
     check_number,
     check_remote_path,
     describe_value,
+    hint_at,
 )
 from jobgen.model.form import Check, Form, check_form, check_list, key, refuse
 from jobgen.model.parallel import ALSO_CALLED, AXIS, CHOICES, DTYPES, Parallel, take_word
@@ -102,6 +103,18 @@ def _read_fp8(value: object) -> bool | Literal["rowwise"]:
         raise refuse("J123", message, "write true, false or rowwise") from None
 
 
+_FP8 = "set train.fp8: true (8-bit products) beside precision: bf16"
+_HINTS: dict[str, dict[str, str]] = {
+    "precision": dict.fromkeys(("fp8", "float8", "fp8-mixed", "transformer-engine"), _FP8),
+    "lora": {"true": "set the rank of the adapters: lora: 16", "false": "remove lora"},
+    "recompute": {
+        "true": "set activation_checkpointing: full, or selective",
+        "false": "set activation_checkpointing: none",
+    },
+}
+"""Key → what is written elsewhere for it, and what to write here."""
+
+
 class Train(Form):
     """How the model is trained. What it says is decided with the cluster, in resolve."""
 
@@ -155,7 +168,7 @@ class Train(Form):
         AXIS, default=None, doc="Data parallel size: ranks divided by the other parallel sizes."
     )
     precision: Literal["fp32", "bf16", "fp16"] = key(
-        check_choice("precision", DTYPES),
+        hint_at(check_choice("precision", DTYPES), _HINTS["precision"]),
         default="bf16",
         doc="fp32, bf16 or fp16 (mixed precision: the optimizer keeps fp32).",
     )
@@ -190,7 +203,7 @@ class Train(Form):
         ),
     )
     lora: Lora | None = key(
-        check_form(Lora, short="rank", shortly={"type": "integer"}),
+        hint_at(check_form(Lora, short="rank", shortly={"type": "integer"}), _HINTS["lora"]),
         default=None,
         doc="The program trains adapters next to frozen parameters: their rank, or a mapping.",
     )
@@ -214,7 +227,7 @@ class Train(Form):
         _COUNT, default=None, doc="Samples per optimizer step, over all ranks.", example="256"
     )
     activation_checkpointing: Literal["none", "selective", "full"] = key(
-        check_choice("kind of activation checkpointing", RECOMPUTE),
+        hint_at(check_choice("kind of activation checkpointing", RECOMPUTE), _HINTS["recompute"]),
         default="none",
         doc="Activations to recompute instead of storing: none, selective or full.",
     )

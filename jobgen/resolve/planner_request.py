@@ -95,7 +95,10 @@ def build_request(look: Inputs, size: Shape, launcher: str, train: Train) -> Pla
     words = tuple(word.text for each in look.spec.programs for word in each.program.words)
     ask = Ask(train, model, known, ranks, found, launcher, fixed, written, measured, run_args=words)
     expandable = not size.amd and has_expandable_segments(look)
-    ask = ask._replace(spare_gpus=_count_spare_gpus(look, size), expandable=expandable)
+    network = look.cluster.network
+    unset = tuple(key for key in ("nics", "nic_gbps") if getattr(network, key) is None)
+    spare = _count_spare_gpus(look, size)
+    ask = ask._replace(spare_gpus=spare, expandable=expandable, unset_network=unset)
     return PlannerRequest(ask, auto=auto)
 
 

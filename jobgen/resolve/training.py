@@ -162,7 +162,8 @@ def _assume_length(request: PlannerRequest) -> int | None:
 
 
 def _place_note(look: Inputs, note: Note) -> Diagnostic:
-    return Diagnostic("J239", note.message, look.spec.find_place(*note.path), severity="note")
+    place = look.spec.find_place(*note.path)
+    return Diagnostic("J239", note.message, place, note.hint, note.severity)
 
 
 def _check_untrained(look: Inputs, size: Shape, launcher: str) -> Trained:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from jobgen.model.launchers import get_facts
 from jobgen.strategy import batch, mesh, rules
+from jobgen.strategy.framework_choice import choose_framework
 from jobgen.strategy.spec import (
     TRAITS,
     ModelSizes,
@@ -36,17 +36,6 @@ __all__ = [
 ]
 
 
-def choose_framework(train: Train, launcher: str = "") -> str:
-    """What the program reads: as the job says, else what goes with the launcher or strategy."""
-    if train.framework:
-        return train.framework
-    trait = TRAITS[train.strategy.type]
-    own = get_facts(launcher).framework
-    if own in trait.frameworks:
-        return own
-    return "deepspeed" if trait.family == "zero" else "torch"
-
-
 def replace_auto(train: Train, launcher: str) -> Train:
     """The job with a strategy in place of ``auto``: the first that divides the model as the job
     says, so that what is wrong with it is wrong with all; DDP where none does."""
@@ -70,7 +59,7 @@ def check_train(
         *rules.check_rules(train, chosen),
         *(rules.check_launcher(chosen, launcher) if launcher else ()),
     ]
-    divided = list(mesh.check_mesh(train, sizes, world))
+    divided = list(mesh.check_mesh(train, sizes, world, launcher))
     found += divided
     if world is not None and not divided:
         found += batch.check_batch(train, mesh.build_mesh(train, world).data)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from math import prod
 from typing import TYPE_CHECKING
 
+from jobgen.strategy.framework_choice import choose_framework
 from jobgen.strategy.spec import TRAITS, Mesh, ModelSizes, RankLayout, TrainDiagnostic
 
 if TYPE_CHECKING:
@@ -53,10 +54,10 @@ def _choose_etp(train: Train, data: int) -> int:
 
 
 def check_mesh(
-    train: Train, sizes: ModelSizes, world: RankLayout | None
+    train: Train, sizes: ModelSizes, world: RankLayout | None, launcher: str = ""
 ) -> Iterator[TrainDiagnostic]:
     """What of the degrees cannot work; without a world, what no world could mend."""
-    yield from _axes(train)
+    yield from _axes(train, launcher)
     yield from _without_experts(train, sizes)
     yield from _sizes(train, sizes, world)
     if world is not None:
@@ -64,14 +65,14 @@ def check_mesh(
         yield from _network(train, sizes, world)
 
 
-def _axes(train: Train) -> Iterator[TrainDiagnostic]:
+def _axes(train: Train, launcher: str) -> Iterator[TrainDiagnostic]:
     trait = TRAITS[train.strategy.type]
     for axis, name in NAMES.items():
         degree = getattr(train, axis)
         if degree == 1 or axis in trait.axes:
             continue
         why = _WHY.get((trait.family, axis), f"{trait.title} shards over all ranks alike")
-        hint = f"remove {axis}, or set strategy: {_nearest(trait.stage, axis)}"
+        hint = f"remove {axis}, or set {_suggest_strategy(train, axis, launcher)}"
         message = f"{axis}: {degree} ({name} parallel) does not work with {trait.title}: {why}"
         yield TrainDiagnostic("J232", message, (axis,), hint)
     if train.etp is not None and train.tp % train.etp:
@@ -87,13 +88,42 @@ _WHY = {
     ("fsdp", "tp"): "FSDP1's flat parameters cannot be DTensors; FSDP2's can",
     ("ddp", "tp"): "every rank holds the whole model",
     ("ddp", "pp"): "every rank holds the whole model",
+    ("ddp", "cp"): "every rank computes whole sequences",
+    ("ddp", "ep"): "every rank holds every expert",
 }
 
 
-def _nearest(stage: int, axis: str) -> str:
-    if axis == "pp":
-        return "zero1 (megatron) or 3d"
-    return "fsdp2" if stage else "3d"
+_PARTLY: dict[str, tuple[str, ...]] = {
+    "accelerate": ("tp", "cp"),
+    "lightning": ("tp",),
+    "hf-trainer": (),
+    "deepspeed": (),
+}
+"""Frameworks whose configuration divides the model along some axes only, or along none."""
+
+
+def _suggest_strategy(train: Train, axis: str, launcher: str) -> str:
+    """``strategy: fsdp2``: the nearest that divides the model as the job asks, with the framework
+    where the job's own has none."""
+    asked = [name for name in NAMES if getattr(train, name) > 1]
+    sharded = ("fsdp2", "3d") if TRAITS[train.strategy.type].stage else ("3d", "fsdp2")
+    nearest = ("zero1", *(("3d", "fsdp2") if axis == "pp" else sharded))
+    for name in nearest:
+        framework = choose_framework(train.replace(strategy=name), launcher)
+        if all(_can_divide(framework, name, one) for one in asked):
+            return f"strategy: {name}"
+    return f"framework: torch and strategy: {nearest[1]}"
+
+
+def _can_divide(framework: str, name: str, axis: str) -> bool:
+    """Whether this framework divides the model along the axis under that strategy. DeepSpeed's
+    ZeRO does not; torchtitan's experts lie on the ranks that a copy is sharded over."""
+    trait = TRAITS[name]
+    if framework not in trait.frameworks or axis not in _PARTLY.get(framework, trait.axes):
+        return False
+    if trait.family == "zero":
+        return framework == "megatron"
+    return bool(trait.stage) or (framework, axis) != ("torchtitan", "ep")
 
 
 BALANCED = ("megatron", "torchtitan")

@@ -184,6 +184,9 @@ class Note(NamedTuple):
 
     message: str
     path: tuple[str, ...] = ("train",)
+    severity: Literal["note", "warning"] = "note"
+    """A warning where the program will stop or do something else than the job says."""
+    hint: str = ""
 
 
 class RankLayout(NamedTuple):

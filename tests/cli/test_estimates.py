@@ -270,6 +270,83 @@ def test_a_tight_plan_is_warned_of(jobgen: Jobgen, folder: Path) -> None:
     assert "job.yaml:7, J251); see what uses the memory: jobgen plan job.yaml" in text
 
 
+def test_a_tight_plan_has_what_makes_it_fit_and_may_be_submitted(
+    jobgen: Jobgen, folder: Path
+) -> None:
+    _write(folder, "fsdp")
+    sets = ("--set", "train.micro_batch=2")
+    shown = jobgen("plan", *ON, *sets, "--section", "memory").out
+    assert "\n  tight: " in shown
+    assert "What would help (cheapest first)\n  1  train." in shown
+    said = json.loads(jobgen("plan", *ON, *sets, "--json").out)
+    levers = said["data"]["estimate"]["levers"]
+    assert {lever["verdict"] for lever in levers} == {"fits"}
+    slower = [lever["slower_pct"] for lever in levers]
+    assert slower == sorted(slower), "what costs no time comes first"
+    tried = [
+        word for change in levers[0]["changes"] for word in ("--set", change.replace(": ", "="))
+    ]
+    assert "\nMemory    fits: " in jobgen("plan", *ON, *sets, *tried).out
+    assert "\nNext: jobgen submit job.yaml" in jobgen("plan", *ON, *sets).out
+
+
+def test_the_first_line_names_the_host_memory_where_that_does_not_fit(
+    jobgen: Jobgen, folder: Path
+) -> None:
+    _write(folder, "fsdp2")
+    sets = ("train.model=meta-llama/Llama-3.1-405B", "train.offload=both", "nodes=1")
+    sets = (*sets, "train.activation_checkpointing=full")
+    said = jobgen("plan", *ON, *(word for each in sets for word in ("--set", each)))
+    assert said.code == Exit.UNFIT
+    first, second = said.out.partition("\nMemory    ")[2].splitlines()[:2]
+    amount = r"needs \d+\.\d TiB of \d\.\d TiB host memory per node"
+    assert re.fullmatch(f"does not fit: {amount}", first)
+    assert re.match(r" {10}\S+ of 79\.2 GiB allocated per GPU \(90 %: ", second)
+
+
+@pytest.mark.parametrize("verb", ["plan", "submit --dry-run", "render -o out"])
+def test_warnings_in_json_are_those_of_the_screen_and_notes_come_last(
+    jobgen: Jobgen, folder: Path, verb: str
+) -> None:
+    _write(folder, "fsdp2")
+    name, *more = verb.split()
+    asked = (name, *ON, *more, "--set", "train.seq_len=8192")
+    found = json.loads(jobgen(*asked, "--json").out)["warnings"]
+    severities = [problem["severity"] for problem in found]
+    assert severities == sorted(severities, key="warning note".index)
+    if name == "plan":
+        shown = " ".join(jobgen(*asked, "--section", "checks").out.split())
+        assert severities.count("warning") == shown.count("[warn]") > 0
+        assert severities.count("note") == shown.count("[note]")
+    assert "J251" in {problem["code"] for problem in found}, "a check that warns"
+
+
+@pytest.mark.parametrize(
+    ("network", "told"),
+    [
+        ("", "200 Gb/s per GPU between nodes (the profile sets no network.nics or"),
+        (", nics: 4", "100 Gb/s per GPU between nodes (the profile sets no network.nic_gbps)"),
+        (", nic_gbps: 400", "400 Gb/s per GPU between nodes (the profile sets no network.nics)"),
+        (", nics: 8, nic_gbps: 200", ""),
+    ],
+)
+def test_a_bandwidth_that_the_profile_does_not_set_is_named_as_assumed(
+    jobgen: Jobgen, folder: Path, network: str, told: str
+) -> None:
+    (folder / "clusters").mkdir()
+    text = PROFILE.replace("NAME", "mine").replace("GPU", "H100-SXM5-80GB", 1)
+    text = text.replace("price: {PRICE}\n", "").replace("infiniband}", f"infiniband{network}}}")
+    (folder / "clusters" / "mine.yaml").write_text(text)
+    on = ("job.yaml", "-c", "mine", "--set", "train.strategy=fsdp2")
+    shown = " ".join(jobgen("plan", *on, "--section", "memory").out.split())
+    assert ("assumed for the step: " in shown) is bool(told)
+    assert told in shown
+    data = json.loads(jobgen("plan", *on, "--json").out)["data"]["estimate"]
+    assert (data["assumed_network"] or "").startswith(told)
+    alone = jobgen("plan", *on, "--set", "nodes=1", "--section", "memory").out
+    assert "assumed for the step" not in alone, "nothing is sent between nodes"
+
+
 def test_a_pipeline_bubble_is_named(jobgen: Jobgen, folder: Path) -> None:
     _write(folder, "3d")
     sets = ("train.framework=megatron", "train.pp=4", "train.tp=4", "train.global_batch=4")

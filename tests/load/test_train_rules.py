@@ -74,6 +74,27 @@ def test_a_typo_is_answered_with_the_word() -> None:
     assert "gradient_accumulation" in f"{found.message} {found.hint}"
 
 
+@pytest.mark.parametrize(
+    ("written", "hint", "instead"),
+    [
+        ("precision: fp8", "set train.fp8: true", "precision: bf16, fp8: true"),
+        ("precision: FP8", "set train.fp8: true", "fp8: true"),
+        ("activation_checkpointing: true", ": full", "activation_checkpointing: full"),
+        ("activation_checkpointing: false", ": none", "activation_checkpointing: none"),
+        ("lora: true", "lora: 16", "lora: 16"),
+        ("lora: false", "remove lora", ""),
+    ],
+)
+def test_what_other_tools_write_is_told_the_value_of_here(
+    written: str, hint: str, instead: str
+) -> None:
+    found = problem(f"{{{written}}}")
+    assert hint in found.hint
+    assert found.place is not None
+    assert read(f"{{strategy: fsdp2, {instead}}}")
+    assert problem("{precision: fp9}").hint == "known: fp32, bf16, fp16"
+
+
 @pytest.mark.parametrize("place", ["cpu", "nvme"])
 def test_a_place_instead_of_what_is_offloaded_is_told_how_both_are_written(place: str) -> None:
     found = problem(f"{{strategy: zero3, offload: {place}}}")

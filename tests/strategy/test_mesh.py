@@ -10,12 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jobgen.model.parallel import Parallel
-from jobgen.model.train import Offload, Train
+from jobgen.model.train import FRAMEWORKS, Offload, Train
 from jobgen.strategy import ModelSizes, RankLayout, TrainDiagnostic, check_train, decide
+from jobgen.strategy.frameworks import FrameworkRequest, configure
 from jobgen.strategy.mesh import build_mesh
 from jobgen.strategy.model_sizes import read_sizes
-from jobgen.strategy.spec import Mesh
-from tests.strategy.made import jobs, worlds
+from jobgen.strategy.spec import TRAITS, Mesh
+from tests.strategy.made import BATCH, EXPERTS, jobs, worlds
 
 LLAMA = ModelSizes(layers=32, hidden=4096, heads=32, kv_heads=8, ffn=14336)
 TWO = RankLayout(2, 8, "infiniband")
@@ -178,7 +179,7 @@ def test_reshard_over_all_that_share_is_no_part_of_them() -> None:
 @pytest.mark.parametrize(
     ("strategy", "keys", "wanted"),
     [
-        ("zero3", {"pp": 2}, "zero1 (megatron) or 3d"),
+        ("zero3", {"pp": 2}, "set strategy: 3d"),
         ("fsdp", {"tp": 2}, "fsdp2"),
         ("ddp", {"tp": 2}, "3d"),
     ],
@@ -189,6 +190,33 @@ def test_a_strategy_without_the_degree_names_one_that_has_it(
     fault = one(strategy=strategy, **keys)
     assert fault.code == "J232"
     assert wanted in fault.hint
+
+
+@pytest.mark.parametrize("framework", [None, *FRAMEWORKS])
+@pytest.mark.parametrize("axis", ["tp", "pp", "cp", "ep"])
+def test_the_strategy_that_a_hint_names_is_accepted(framework: str | None, axis: str) -> None:
+    launcher = "accelerate" if framework == "accelerate" else "torchrun"
+    world = RankLayout(2, 4, "infiniband")
+    keys: dict[str, Any] = {"model": EXPERTS, "seq_len": 128, axis: 2, **BATCH}
+    for name, trait in TRAITS.items():
+        if axis in trait.axes or (framework and framework not in trait.frameworks):
+            continue
+        train = asked(strategy=name, framework=framework, **keys)
+        known = read_sizes(train, {})[0]
+        (fault,) = check_train(train, known, world, launcher=launcher)
+        there = fault.hint.partition("or set ")[2]
+        changed = train.replace(**dict(re.findall(r"(strategy|framework): (\S+)", there)))
+        assert list(check_train(changed, known, world, launcher=launcher)) == []
+        decided = decide(changed, known, world, launcher=launcher)
+        given_ = configure(FrameworkRequest(decided, 2, 4))
+        assert given_.faults == (), (name, fault.hint)
+
+
+def test_torchtitan_shards_where_experts_are_divided() -> None:
+    experts = LLAMA._replace(experts=8)
+    fault = one(known=experts, framework="torchtitan", strategy="ddp", ep=2)
+    assert fault.hint == "remove ep, or set strategy: fsdp2"
+    assert fault.message.endswith("does not work with DDP: every rank holds every expert")
 
 
 @pytest.mark.parametrize(

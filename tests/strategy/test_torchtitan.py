@@ -148,13 +148,23 @@ def test_with_pp_the_whole_step_is_one_pass_of_the_schedule() -> None:
     assert said["--training.global_batch_size"] == str(8 * 4)
 
 
-def test_a_pipeline_that_is_never_full_is_told() -> None:
-    def told(steps: int) -> bool:
-        keys = {"strategy": "3d", "pp": 4, "gradient_accumulation": steps}
-        return any("do not fill" in note.message for note in made("torchtitan", **keys).notes)
-
-    assert told(2)
-    assert not told(4)
+@pytest.mark.parametrize(
+    ("steps", "said"),
+    [
+        (1, "1 micro-batch does not fill a pipeline of 4 stages"),
+        (2, "2 micro-batches do not fill a pipeline of 4 stages"),
+        (4, ""),
+    ],
+)
+def test_a_pipeline_that_is_never_full_is_warned_of(steps: int, said: str) -> None:
+    keys: dict[str, Any] = {"strategy": "3d", "pp": 4, "gradient_accumulation": steps}
+    told = [note for note in made("torchtitan", **keys).notes if " fill a pipe" in note.message]
+    assert [note.message.partition(",")[0] for note in told] == ([said] if said else [])
+    for note in told:
+        assert note.severity == "warning"
+        assert note.hint == "set gradient_accumulation: 4, or global_batch: 16"
+    full = made("torchtitan", **{**keys, "gradient_accumulation": 4})
+    assert dict(itertools.pairwise(map(str, full.args)))["--training.global_batch_size"] == "16"
 
 
 @pytest.mark.parametrize(

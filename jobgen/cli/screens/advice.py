@@ -99,6 +99,7 @@ def data(advice: Advice) -> dict[str, Any]:
             }
             for one in advice.scale
         ],
+        "assumed_network": advice.assumed_network or None,
         "doubts": list(advice.doubts),
         "why": list(advice.why),
     }

@@ -169,13 +169,22 @@ def _sentences(option: StrategyOption, advice: Advice, ink: Ink) -> list[str]:
         *describe_measured(option.setup),
         *_describe_assumptions(option, advice),
         *_describe_nearest(option),
-        *([format_speed(option.step, advice.machine)] if option.step and can_run(option) else []),
+        *_describe_step(option, advice),
         *(f"not modelled: {doubt}" for doubt in memory.doubts),
     ]
     lines = [f"  {fold_foreign(text, ink.width - 4, '    ')}" for text in told]
     shown = fold_foreign(found, ink.width - 4, "    ")
     painted = ink(STYLES[option.verdict], shown[: len(word)]) + shown[len(word) :]
     return [f"  {painted}", *lines]
+
+
+def _describe_step(option: StrategyOption, advice: Advice) -> list[str]:
+    """The time of a step, and the network that it assumes."""
+    if option.step is None or not can_run(option):
+        return []
+    network = advice.assumed_network
+    told = [f"assumed for the step: {network}"] if network else []
+    return [format_speed(option.step, advice.machine), *told]
 
 
 def format_expected(memory: GpuMemory, limit: float) -> str:

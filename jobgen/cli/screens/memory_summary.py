@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from jobgen.cli.layout import format_percent, measure
+from jobgen.cli.layout import format_percent, format_size, measure
 from jobgen.cli.output import Ink, defuse
 from jobgen.cli.screens.memory import (
     STYLES,
@@ -22,7 +22,7 @@ from jobgen.cli.screens.memory import (
 from jobgen.cli.screens.step_speed import compute_exposed, compute_mfu, format_time
 from jobgen.strategy.choice.assumptions import list_assumptions
 from jobgen.strategy.choice.offer import Advice, StrategyOption
-from jobgen.strategy.estimate import ClusterHardware, Link, StepTime
+from jobgen.strategy.estimate import ClusterHardware, GpuMemory, Link, StepTime
 
 _PARTS = 4
 """Parts that are named where no assumption decides."""
@@ -41,12 +41,23 @@ def draw_memory(advice: Advice, room: int, ink: Ink) -> list[str]:
     if option is None:
         return []
     word = VERDICTS[option.verdict]
-    verdict = fold_foreign(f"{word}: {_describe_verdict(option, advice.limit)}", room)
+    found = _describe_verdict(option, advice.limit)
     words, more = _list_decisive(option, advice)
+    if host := _describe_host(option.memory, advice.machine):
+        words = [found, *(each for each in words if each != option.note)]
+    verdict = fold_foreign(f"{word}: {host or found}", room)
     while more and measure("; ".join([*words, more[0]])) <= room:
         words.append(more.pop(0))
     painted = ink(STYLES[option.verdict], word) + verdict[len(word) :]
     return [*painted.split("\n"), *fold_foreign("; ".join(words), room).split("\n")]
+
+
+def _describe_host(memory: GpuMemory, machine: ClusterHardware) -> str:
+    """What the memory of a node lacks; nothing where that is enough, or not known."""
+    there = machine.node_memory
+    if not there or memory.host <= there:
+        return ""
+    return f"needs {format_size(memory.host)} of {format_size(there)} host memory per node"
 
 
 def _describe_verdict(option: StrategyOption, limit: float) -> str:

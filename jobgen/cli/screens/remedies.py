@@ -1,4 +1,4 @@
-"""What would help where no strategy fits."""
+"""What would help where the strategy does not fit, or is tight."""
 
 from __future__ import annotations
 

@@ -52,6 +52,7 @@ def command(call: Call, job: Path, **chosen: Any) -> int:
 
     JOB: ./job.yaml by default. Exit codes: 3 an error in a file, 6 does not fit.
     """
+    from jobgen.app.plan_problems import list_warnings
     from jobgen.cli import estimating, measuring_dialog
     from jobgen.cli.screens import plan as screens
 
@@ -63,7 +64,7 @@ def command(call: Call, job: Path, **chosen: Any) -> int:
     call.answer(
         lambda: {**screens.data(preview.planned), **estimating.data(preview.answer)},
         lambda ink: screens.screen(preview, ink, options.sections),
-        warnings=preview.plan.notes,
+        warnings=list_warnings(preview.plan),
     )
     call.complain(estimating.list_hidden_errors(preview, call.flags, options))
     return estimating.choose_exit(preview.answer, preview.planned, options)

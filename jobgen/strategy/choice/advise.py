@@ -13,7 +13,7 @@ from jobgen.strategy.estimate import GIB, Component, GpuMemory, Verdict
 from jobgen.strategy.measured_model import split_units
 from jobgen.strategy.memory import estimate
 from jobgen.strategy.spec import TRAITS, Mesh
-from jobgen.wording import count
+from jobgen.wording import count, join_words
 
 if TYPE_CHECKING:
     from jobgen.model.train import Train
@@ -150,6 +150,7 @@ def advise(ask: Ask, *, auto: bool) -> Advice:
         doubts=_doubts(ask),
         why=tuple(_why(pairs, chosen)) if auto else (),
         factor=ask.factor,
+        assumed_network=_assume_network(ask),
     )
 
 
@@ -208,6 +209,16 @@ def _why(
             return
         verdict = "does not fit" if found.verdict == "no" else "is tight"
         yield f"{found.title}: {need} {verdict}; {found.note}"
+
+
+def _assume_network(ask: Ask) -> str:
+    """``200 Gb/s per GPU (the profile sets no network.nic_gbps)``."""
+    measured = ask.machine.measured
+    if not ask.unset_network or ask.world.nodes == 1 or (measured and measured.network):
+        return ""
+    unset = join_words([f"network.{key}" for key in ask.unset_network], "or")
+    rate = ask.machine.network * 8 / 1e9
+    return f"{rate:.4g} Gb/s per GPU between nodes (the profile sets no {unset})"
 
 
 def _doubts(ask: Ask) -> tuple[str, ...]:

@@ -1,5 +1,5 @@
-"""What to change where nothing fits: each cheap change by itself, the simplest changes that are
-enough together, and the fewest nodes that do."""
+"""What to change where nothing fits, or it is tight: each cheap change by itself, the simplest
+changes that are enough together, and the fewest nodes that do."""
 
 from __future__ import annotations
 
@@ -73,6 +73,17 @@ def find_help(start: StrategyOption, ask: Ask, *, auto: bool = False) -> Help:
     others = (lever for lever in single if lever.changes not in known)
     levers = _arrange((*together, *others))
     return Help(levers) if room is None else Help(levers, room.nodes, room.title)
+
+
+def find_room_to_spare(start: StrategyOption, ask: Ask, *, auto: bool = False) -> tuple[Lever, ...]:
+    """What would make a tight option fit: single changes; where none costs nothing but time, also
+    the simplest strategy that fits on the same ranks."""
+    single = [lever for lever in find_levers(start, ask) if lever.verdict == "fits"]
+    if any(_rank_cost(lever) == 0 for lever in single):
+        return tuple(single)
+    known = {lever.changes for lever in single}
+    other = [lever for lever in _combine(start, ask, ask, auto=auto) if lever.verdict == "fits"]
+    return _arrange((*single, *(lever for lever in other if lever.changes not in known)))
 
 
 def _combine_all(start: StrategyOption, ask: Ask, there: Ask, *, auto: bool) -> Iterator[Lever]:

@@ -37,7 +37,7 @@ which may have more GPUs each, too."""
 
 
 class Lever(NamedTuple):
-    """One cheap change where nothing fits, or several that help only together."""
+    """One cheap change where nothing fits or it is tight, or several that help only together."""
 
     changes: tuple[str, ...]
     """As they are written in the job: ``train.activation_checkpointing: full``."""
@@ -114,6 +114,8 @@ class Advice(NamedTuple):
     """How the choice was made, a sentence for each rung of the ladder."""
     factor: float = 1.0
     """What estimates of memory are multiplied by, as measured runs calibrate them."""
+    assumed_network: str = ""
+    """The bandwidth that times of a step assume; empty where it is known, or nothing is sent."""
 
     @property
     def unit(self) -> WorkUnit:

@@ -48,6 +48,8 @@ class Ask(NamedTuple):
     """GPUs of each node that the job could request, too, each with a rank more."""
     expandable: bool = False
     """Whether the job's environment sets ``expandable_segments`` of the allocator."""
+    unset_network: tuple[str, ...] = ()
+    """Keys that the profile's ``network`` lacks, in place of which a bandwidth is assumed."""
 
 
 SEQ = 2048

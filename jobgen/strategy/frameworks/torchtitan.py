@@ -15,6 +15,7 @@ from jobgen.strategy.frameworks import Configured, FrameworkRequest, program_opt
 from jobgen.strategy.frameworks.program_options import CHECKPOINTS, ProgramOption
 from jobgen.strategy.shapes import build_model
 from jobgen.strategy.spec import Note, Strategy, TrainDiagnostic
+from jobgen.wording import count
 
 TITLE = "torchtitan"
 RECOMPUTE = "activation-checkpoint:"
@@ -175,16 +176,26 @@ def _notes(request: FrameworkRequest) -> Iterator[Note]:
             "reshard_after_forward: false gathers them once per step",
             ("train", "pp"),
         )
-    if strategy.batch and strategy.batch.accumulation < strategy.mesh.pp:
-        yield Note(
-            f"{strategy.batch.accumulation} micro-batches do not fill a pipeline of "
-            f"{strategy.mesh.pp} stages, and the 1F1B schedule rejects them: increase "
-            "gradient_accumulation or global_batch",
-            ("train", "pp"),
-        )
+    yield from _short_pipeline(strategy)
     if strategy.mesh.cp > 1:
         message = "cp needs a configuration with FlexAttention"
         yield Note(message, ("train", "cp"))
+
+
+def _short_pipeline(strategy: Strategy) -> Iterator[Note]:
+    """Fewer micro-batches than stages: what the schedule refuses as it starts."""
+    batch, stages = strategy.batch, strategy.mesh.pp
+    if batch is None or batch.accumulation >= stages:
+        return
+    micros = count(batch.accumulation, "micro-batch", "micro-batches")
+    fills = "does not fill" if batch.accumulation == 1 else "do not fill"
+    least = batch.total // batch.accumulation * stages
+    yield Note(
+        f"{micros} {fills} a pipeline of {stages} stages, and the 1F1B schedule rejects that",
+        ("train", "pp"),
+        "warning",
+        f"set gradient_accumulation: {stages}, or global_batch: {least}",
+    )
 
 
 def _other_size(request: FrameworkRequest) -> Iterator[Note]:

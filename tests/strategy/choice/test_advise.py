@@ -18,7 +18,12 @@ from jobgen.strategy.choice.advise import (
     find_least,
 )
 from jobgen.strategy.choice.ladder import Rung, change_nodes, list_rungs
-from jobgen.strategy.choice.levers import find_fewest_nodes, find_help, find_levers
+from jobgen.strategy.choice.levers import (
+    find_fewest_nodes,
+    find_help,
+    find_levers,
+    find_room_to_spare,
+)
 from jobgen.strategy.choice.offer import StrategyOption
 from jobgen.strategy.choice.scale import scale
 from tests.effort import count_calls
@@ -124,6 +129,16 @@ def test_a_change_that_is_enough_alone_needs_no_others() -> None:
     found = find_help(start, asked)
     assert {len(lever.changes) for lever in found.levers} == {1}
     assert found.levers[0].verdict == "fits"
+
+
+def test_a_tight_option_is_told_another_strategy_where_no_single_change_makes_it_fit() -> None:
+    asked = ask("meta-llama/Llama-3.1-8B", 1, strategy="fsdp2", seq_len=8192)
+    for kind in ("none", "full"):
+        train = asked.train.replace(activation_checkpointing=kind)
+        start = estimate_option(Rung(0, "fsdp2", train), asked._replace(train=train))
+        levers = find_room_to_spare(start._replace(verdict="tight"), asked._replace(train=train))
+        assert levers
+        assert {lever.verdict for lever in levers} == {"fits"}
 
 
 def test_idle_gpus_of_the_nodes_are_proposed_before_more_nodes() -> None:
