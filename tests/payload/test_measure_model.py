@@ -130,6 +130,9 @@ def build_asserting():
 def build_by_rank():
     return Net().to(int(os.environ["LOCAL_RANK"]))
 def batch_of_other_words(): return {"y": torch.randn(2, 8)}
+def build_dropping():
+    return nn.Sequential(nn.TransformerEncoderLayer(8, 2, 8, 0.1, batch_first=True))
+def batch_of_sequences(): return torch.randn(2, 16, 8)
 print("noise of the user's")
 """
 FAILURES: dict[tuple[str, str], tuple[str, str, str, int | None]] = {
@@ -163,7 +166,7 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     folder = tmp_path_factory.mktemp("program").resolve()
     (folder / "own.py").write_text(PROGRAM)
     pairs: list[list[Any]] = [["own.py:build_wide", "own.py:batch", ["autocast", "16-bit"]]]
-    others = [("build_on_gpu", "batch_on_gpu")]
+    others = [("build_dropping", "batch_of_sequences"), ("build_on_gpu", "batch_on_gpu")]
     others += [("build_written", "batch_with_mask"), ("build_narrow", "batch_in_16_bits")]
     others += [("build_tied", "batch_in_64_bits")]
     others += [(f"build_{name}", "batch") for name in ("skipping", "backwards")]
@@ -234,6 +237,16 @@ def test_a_model_is_measured_as_it_is_written_for_a_gpu(reports: list[dict[str, 
     assert (written["params"], written["width"]) == (plain["params"], 4)
     assert (narrow["params"], narrow["width"]) == (plain["params"], 2)
     assert (tied["params"], tied["width"]) == (plain["params"] - 8 * 8, 8)
+
+
+def test_scores_that_only_a_cpu_keeps_for_dropout_are_told_apart(
+    reports: list[dict[str, Any]],
+) -> None:
+    kept, without = reports[-8]["traces"]
+    assert (kept["flash"], without["flash"]) == (False, True)
+    scores = 2 * 2 * 16 * 16 * 4  # of two samples and heads, in fp32: the softmax and its dropout
+    assert kept["kept"] - without["kept"] > 2 * scores
+    assert [each["flash"] for each in reports[-1]["traces"]] == [False] * 2
 
 
 def test_what_a_layer_computes_is_counted_once_for_equal_layers(
