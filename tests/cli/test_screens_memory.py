@@ -130,7 +130,7 @@ def shown(**changed: Any) -> str:
 
 def test_the_metric_the_interval_and_the_moment_are_said() -> None:
     text = shown()
-    assert "expected 44.3 (33.7\u201354.1) allocated, 46.9 (35.7\u201357.3) reserved, " in text
+    assert "expected 44.3 (33.3\u201359.0) allocated, 46.9 (35.2\u201362.4) reserved, " in text
     assert "48.3 (45.4\u201351.2) in nvidia-smi; needs 47.1 of 80.0 GiB; " in text
     assert "peak during the backward pass" in text
     for moment in get_args(Moment):
@@ -140,7 +140,7 @@ def test_the_metric_the_interval_and_the_moment_are_said() -> None:
 def test_each_verdict_says_by_how_much_or_why() -> None:
     assert "\n  fits: 41 % free\n" in shown()
     wide = made.FSDP.memory._replace(peak_allocated=60 * GIB)
-    end = f"20 % free, but up to {wide.ample / GIB:.1f} GiB may be needed\n"
+    end = f"21 % free, but up to {wide.ample / GIB:.1f} GiB may be needed\n"
     assert f"\n  tight: {end}" in shown(memory=wide, verdict="tight")
     assert "does not fit: 87.4 GiB over the limit (109 %); too many states\n" in shown(
         memory=made.DDP.memory, verdict="no", note="too many states"

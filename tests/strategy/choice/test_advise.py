@@ -148,7 +148,7 @@ def test_idle_gpus_of_the_nodes_are_proposed_before_more_nodes() -> None:
     assert start.verdict == "no"
     found = find_help(start, asked)
     more = [(lever.change, lever.needs) for lever in found.levers if lever.needs]
-    assert more == [("gpus_per_node: 8", "GPUs"), ("nodes: 2", "nodes")]
+    assert more == [("gpus_per_node: 4", "GPUs"), ("nodes: 2", "nodes")]
     busy = find_help(start, asked._replace(spare_gpus=0))
     assert not [lever for lever in busy.levers if lever.needs == "GPUs"]
 
@@ -200,7 +200,7 @@ def test_nodes_that_the_cluster_lacks_are_no_help() -> None:
 
 
 def test_a_note_says_by_what_it_is_tight() -> None:
-    for room, said in ((0.9, "leaves 21 % free, but up to 24.6 GiB may be needed"),):
+    for room, said in ((0.9, "leaves 21 % free, but up to 21.6 GiB may be needed"),):
         asked = ask("meta-llama/Llama-3.2-1B", strategy="fsdp2")
         whole = estimate_option(Rung(0, "fsdp2", asked.train), asked).memory.nvidia_smi
         machine = asked.machine._replace(memory=whole / room)
