@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
+import sys
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -389,7 +391,12 @@ def batch(micro_batch): return torch.randn(micro_batch, 1 << 18, 1024)
 """
 
 
-def test_next_measures_an_own_model_with_the_smaller_batch(jobgen: Jobgen, folder: Path) -> None:
+@pytest.mark.slow
+@pytest.mark.train
+def test_next_measures_an_own_model_with_the_smaller_batch(
+    jobgen: Jobgen, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
     (folder / "train.py").write_text(OWN)
     text = JOB.replace("STRATEGY", "ddp, precision: fp32, framework: none")
     text = text.replace("meta-llama/Llama-3.1-8B", "train.py:build, batch: train.py:batch")
