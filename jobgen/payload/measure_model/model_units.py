@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+TAKES_MEMORY = ("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided")
+"""Operations that compute no values."""
+
 
 def list_tensors(torch: Any, value: Any) -> list[Any]:
     """All tensors inside."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .model_units import list_tensors
+from .model_units import TAKES_MEMORY, list_tensors
 
 FLOPS = "product", "attention"
 _KNOWN_LIBRARIES = ("aten", "prim", "prims")
@@ -12,7 +12,6 @@ _RECURRENT = ("mkldnn_rnn_layer", "_cudnn_rnn", "_thnn_fused_lstm_cell", "_thnn_
 """Products inside that torch's counter has no formula for."""
 _GATHERING = ("embedding", "index_select", "gather", "index", "nll_loss_forward")
 """They read as much of their first tensor as they write."""
-_NOTHING = ("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided")
 _BACKWARD_PRODUCTS = 5 / 2
 """Products of attention backward for each one forward: two make the scores' gradients, two those of
 keys and queries, one the scores again (arXiv 2307.08691, algorithm 2)."""
@@ -60,7 +59,7 @@ def makes_nothing(func: Any, inputs: list[Any], outputs: list[Any]) -> bool:
     writes = any(each.alias_info and each.alias_info.is_write for each in func._schema.arguments)
     there = {each.untyped_storage()._cdata for each in inputs}
     new = any(each.untyped_storage()._cdata not in there for each in outputs)
-    return not (writes or new) or func._overloadpacket.__name__ in _NOTHING
+    return not (writes or new) or func._overloadpacket.__name__ in TAKES_MEMORY
 
 
 def count_flops(registry: Any, func: Any, args: Any, kwargs: Any, out: Any) -> tuple[str, int]:

@@ -5,12 +5,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from .model_units import list_tensors
+from .model_units import TAKES_MEMORY, list_tensors
 
 MOST_VALUES = 1 << 18
 """Elements of a tensor whose values are computed: token ids and masks, not images or weights."""
 _COMPUTED = ("aten", "prims")
-_VALUELESS = ("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided")
 _SIZED_BY_LENGTHS = ("_ctc_loss",)
 """Operations of which integer tensors alone decide the shapes."""
 
@@ -53,7 +52,7 @@ class SmallValues:
             return out
         if not known:
             self._forget(func, args, words)
-        elif self._is_small(out) and name not in _VALUELESS:
+        elif self._is_small(out) and name not in TAKES_MEMORY:
             self._note(out, self._compute(func, args, words))
         return out
 
