@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from math import prod
 from typing import Literal
 
@@ -143,6 +143,11 @@ class Layer(NamedTuple):
     def count(self) -> int:  # type: ignore[override]
         """Elements of one such layer."""
         return sum(tensor.count for tensor in self.tensors)
+
+
+def has_experts(tensors: Iterable[Tensor]) -> bool:
+    """Whether the layer of these tensors is a mixture of experts."""
+    return any(tensor.kind == "expert" for tensor in tensors)
 
 
 class Model(NamedTuple):

@@ -6,12 +6,11 @@ from functools import lru_cache
 
 from jobgen.named_tuple import NamedTuple
 from jobgen.strategy.estimate import ClusterHardware
-from jobgen.strategy.memory.layer import get_residual_bytes
 from jobgen.strategy.setup import Setup
 from jobgen.strategy.shapes.architecture import Architecture, Tensor
 from jobgen.strategy.spec import TRAITS, Batch, Mesh, Offloaded
 from jobgen.strategy.speed import products, rates
-from jobgen.strategy.speed.expert_copies import count_sorted_rows
+from jobgen.strategy.speed.elementwise import count_elementwise, count_moved
 
 _UNPACK_OPS = 10
 """More for each quantized matrix that single operations make 16 bits wide: shift, cast, mask and
@@ -37,23 +36,15 @@ _LOSS_BYTES = {"plain": 32, "narrow": 16}
 back, or all that in 16 bits."""
 _FUSED_LOSS_BYTES = 8
 """Compiled, or in chunks: read three times, written once, in 16 bits."""
-
-
 _OWN_CHECKPOINT = ("megatron", "megatron-deepspeed", "deepspeed")
 _NEVER_STOPS = ("torchtitan",)
 """Frameworks that do not let torch's checkpoint stop early: ``early_stop=False``."""
 _COMPILES_WITHIN = ("torchtune",)
 """Frameworks that compile a layer and put the checkpoint around it (recipes/
 full_finetune_single_device.py), so that it is called as a whole: others compile both together."""
-_COMPLEX = ("torchtitan",)
-"""Frameworks that rotate by complex numbers (torchtitan/models/common/rope.py), for which
-torch.compile makes no code of its own (torch/_inductor/lowering.py)."""
-
 _CHECKPOINTS_BLOCKS = ("automodel",)
 """Frameworks that checkpoint a layer's attention and its feed-forward block apart
 (nemo_automodel/components/distributed/parallelizer.py)."""
-
-
 _ROWS = ("o_proj", "down_proj")
 """Matrices whose rows tp divides."""
 
@@ -276,76 +267,6 @@ def compute_attention(setup: Setup, machine: ClusterHardware) -> products.Both:
     ahead, back = _SCORES["megatron" if setup.framework.startswith("megatron") else ""]
     each = scores / rates.get_memory_rate(machine)
     return products.Both(work / rate + ahead * each, 2 * work / rate + back * each)
-
-
-def count_elementwise(setup: Setup, tensors: tuple[Tensor, ...]) -> float:
-    """Bytes that everything else of a layer reads and writes in its forward pass.
-
-    A norm reads and writes once; an RMSNorm in single kernels ten times, mostly in fp32. A sum
-    reads two and writes one, or is fused with the norm after it. An activation reads its input
-    and writes its output, in between once more where a gate is not fused. Rotation goes to fp32
-    and back. Keys and values that are repeated for all heads are written out. What peft prepared
-    is fp32 between products, so that nothing is cast within a norm.
-    """
-    sizes, tp = setup.model.sizes, setup.mesh.tp
-    e = rates.FP32 if products.is_prepared(setup) else setup.recipe.compute
-    fused = setup.compiled or setup.framework == "megatron"
-    whole = fused or setup.fused_norms
-    width = float(sizes.hidden * _count_stream(setup, e))
-    if setup.sequence_parallel:
-        width /= tp
-    gate = 3 if fused else 5
-    width += _ffn(setup, tensors) / tp * (gate if sizes.gated else 2) * e
-    if not sizes.positions:
-        turned = (sizes.heads + sizes.kv_heads) * sizes.head_dim / tp
-        joined = whole and setup.framework not in _COMPLEX
-        width += turned * (2 * e if joined else 10 * e)
-    if setup.repeat_kv and sizes.kv_heads < sizes.heads:
-        width += 2 * e * (sizes.heads + sizes.kv_heads) * sizes.head_dim / tp
-    return width * setup.tokens
-
-
-def count_moved(setup: Setup, tensors: tuple[Tensor, ...]) -> float:
-    """Bytes that are read and written in one pass to sort tokens by their experts and back."""
-    experts, mesh = setup.model.sizes.experts, setup.mesh
-    if experts is None or not _is_sparse(tensors):
-        return 0.0
-    tokens = setup.tokens * mesh.expert_tp / mesh.tp
-    width = setup.model.sizes.hidden * setup.recipe.compute
-    return tokens * width * count_sorted_rows(setup, experts)
-
-
-def _is_sparse(tensors: tuple[Tensor, ...]) -> bool:
-    """Whether this layer has experts."""
-    return any(tensor.kind == "expert" for tensor in tensors)
-
-
-def _count_stream(setup: Setup, e: int) -> int:
-    """Bytes of each of the stream's elements that the norms of a layer and its two sums read and
-    write, with products' results of ``e`` bytes each. An fp32 stream is cast for every product,
-    unless the norm that a compiler joined with that writes 16 bits."""
-    sizes, stream = setup.model.sizes, get_residual_bytes(setup)
-    fused = setup.compiled or setup.framework == "megatron"
-    sums = 2 * (2 * stream if fused else 2 * stream + e)
-    cast = setup.recipe.compute if setup.compiled else stream
-    if fused or setup.fused_norms or sizes.layer_norm:
-        norm = stream + cast
-    else:
-        norm = 28 if stream == rates.FP32 else 6 * e + 24
-    casts = 0
-    if stream > e and not setup.compiled:
-        ahead = 1 if sizes.fused_qkv else 3
-        inner = 1 if sizes.fused_gate_up or not sizes.gated else 2
-        casts = (ahead + inner) * (stream + e)
-    return sizes.norms * norm + sums + casts
-
-
-def _ffn(setup: Setup, tensors: tuple[Tensor, ...]) -> int:
-    """Width between the halves of the feed-forward layer, as one token sees it."""
-    experts = setup.model.sizes.experts
-    if experts and _is_sparse(tensors):
-        return experts.active * experts.ffn + experts.shared_ffn
-    return setup.model.sizes.ffn
 
 
 @lru_cache(maxsize=1024)

@@ -6,6 +6,7 @@ from jobgen.named_tuple import NamedTuple
 from jobgen.strategy.setup import Setup
 from jobgen.strategy.spec import TRAITS
 from jobgen.strategy.speed import traffic
+from jobgen.strategy.speed.stage_slice import count_largest_stage
 
 _SHARDS_GRADIENTS = 2
 """The stage of ZeRO from which gradients are sharded."""
@@ -97,12 +98,12 @@ def _count_sharded(setup: Setup) -> Copied:
     narrow, wide = setup.recipe.compute, setup.recipe.reduce
     gathered = 0.0
     if trait.family in _COPIES_GATHERED and trait.stage == _ALL_STAGES:
-        gathered = 2.0 * narrow * traffic.count_largest_stage(setup).params
+        gathered = 2.0 * narrow * count_largest_stage(setup).params
     gradients = {
         "fsdp": 2 * narrow + (narrow + wide if wide != narrow else 0),
         "fsdp2": narrow + wide,
         "zero": 2 * narrow,
     }[trait.family]
-    reduced = gradients * traffic.count_largest_stage(setup, learned=True).params
+    reduced = gradients * count_largest_stage(setup, learned=True).params
     again = gathered if traffic.gathers_again(setup) else 0.0
     return Copied(gathered, again + reduced)

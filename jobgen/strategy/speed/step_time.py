@@ -9,10 +9,9 @@ from jobgen.strategy.spec import TRAITS
 from jobgen.strategy.speed import collectives, compute, copies, measured_compute, rates, traffic
 from jobgen.strategy.speed.collectives import Load
 from jobgen.strategy.speed.compute import LayerTimes
+from jobgen.strategy.speed.stage_slice import count_largest_stage
 from jobgen.strategy.speed.step_formulas import format_formulas
 from jobgen.strategy.speed.traffic import Traffic
-
-_FP32 = 4
 
 
 class Passes(NamedTuple):
@@ -202,13 +201,13 @@ def _update(setup: Setup, machine: ClusterHardware, passes: Passes) -> tuple[flo
     each element. Clipping reads gradients twice and writes them once.
     """
     trait, recipe, mesh = TRAITS[setup.strategy], setup.recipe, setup.mesh
-    mine = traffic.count_largest_stage(setup, learned=True).params
+    mine = count_largest_stage(setup, learned=True).params
     shards = mesh.shard * mesh.cp if trait.stage else 1
     local = mine / shards
     states = recipe.params + recipe.master + recipe.moments
     if setup.offload.optimizer:
         return _on_host(setup, machine, local, states)
-    bytes_ = (2 * states + recipe.grads) if setup.fused_step else 20 * _FP32
+    bytes_ = (2 * states + recipe.grads) if setup.fused_step else 20 * rates.FP32
     update = local * (bytes_ + 3 * recipe.grads) / rates.get_memory_rate(machine)
     if recipe.params > recipe.compute:  # the working copy is cast in every micro-batch
         update += (

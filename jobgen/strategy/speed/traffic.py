@@ -7,27 +7,23 @@ from typing import Literal
 
 from jobgen.named_tuple import NamedTuple
 from jobgen.strategy.estimate import ClusterHardware, Volume
-from jobgen.strategy.memory.memory_states import count_trained as count_stage_trained
-from jobgen.strategy.memory.memory_states import list_stages
 from jobgen.strategy.setup import Setup
+from jobgen.strategy.shapes.architecture import has_experts
 from jobgen.strategy.spec import TRAITS
-from jobgen.strategy.speed import collectives
+from jobgen.strategy.speed import collectives, rates
 from jobgen.strategy.speed.collectives import Collective, Load, RankGroup
 from jobgen.strategy.speed.compute import stops_early
 from jobgen.strategy.speed.expert_copies import count_copies
 from jobgen.strategy.speed.measured_compute import count_sent
-from jobgen.strategy.speed.products import count_trained
+from jobgen.strategy.speed.stage_slice import StageSlice, count_largest_stage
 
 When = Literal[
     "forward", "backward", "last", "update", "layer", "product", "start", "ring", "boundary"
 ]
 _BUCKET = 25 << 20
 """Bytes that DDP reduces at once (torch's distributed.hpp, kDefaultBucketBytesCap)."""
-_FP32 = 4
 _GATHERS_KEYS = ("torchtitan",)
 """Frameworks whose context parallel is torch's."""
-_TWO_WAYS = 2
-"""Forward and backward."""
 
 
 class Traffic(NamedTuple):
@@ -48,61 +44,6 @@ class Traffic(NamedTuple):
     """Bytes of the one that nothing lies beside: the first, or the last."""
     forwarded: float = 0.0
     """Bytes of each for all nodes, where nodes forward them to their ranks."""
-
-
-class StageSlice(NamedTuple):
-    """What the busiest stage of the pipeline holds, in elements that tp has divided."""
-
-    params: float
-    experts: float
-    units: float
-    """Units that are gathered one by one."""
-    largest: float
-    root: float
-    """What belongs to no layer."""
-
-    @property
-    def dense(self) -> float:
-        """Without the experts, which have ranks of their own."""
-        return self.params - self.experts
-
-
-def count_largest_stage(setup: Setup, *, learned: bool = False) -> StageSlice:
-    """Parameters of the stage with the most; those that are trained where ``learned``."""
-    if setup.measured is not None:
-        return _slice_measured(setup, learned=learned)
-    model, mesh = setup.model, setup.mesh
-    adapted = learned and setup.adapters is not None
-    params = experts = units = largest = 0.0
-    for layer in model.layers:
-        count = count_trained(setup, layer.tensors) if adapted else float(layer.count)
-        params += count * layer.times
-        units += layer.times
-        largest = max(largest, count)
-        if model.sizes.experts and not adapted:
-            experts += layer.times * sum(t.count for t in layer.tensors if t.kind == "expert")
-    root = count_trained(setup, model.root) if adapted else float(model.outside)
-    if mesh.pp > 1 and not model.sizes.tied:
-        root /= 2
-    return StageSlice(
-        (params / mesh.pp + root) / mesh.tp,
-        experts / mesh.pp / mesh.tp,
-        units / mesh.pp + 1,
-        largest / mesh.tp,
-        root / mesh.tp,
-    )
-
-
-def _slice_measured(setup: Setup, *, learned: bool) -> StageSlice:
-    """The same of a measured model."""
-    stages = list_stages(setup)
-    if learned:
-        most = max(stages, key=lambda stage: count_stage_trained(setup, stage)[0])
-        (largest, root), whole = most.gradients, count_stage_trained(setup, most)[0]
-    else:
-        most = max(stages, key=lambda stage: stage.params)
-        largest, root, whole = most.largest, most.outside, most.params
-    return StageSlice(whole, 0.0, most.layers + 1, largest, root)
 
 
 def list_traffic(setup: Setup) -> Iterator[Traffic]:
@@ -285,7 +226,7 @@ def _context(setup: Setup) -> Iterator[Traffic]:
     if setup.framework in _GATHERS_KEYS:
         times = (passes + 1) * each
         yield Traffic("all-gather", "keys and values", ranks, payload * mesh.cp, times, "start")
-        wide = elements * _FP32
+        wide = elements * rates.FP32
         yield Traffic("send", "gradients of keys and values", ranks, wide, mesh.cp * each, "ring")
         return
     times = float((passes + 2) * (mesh.cp - 1) * each)
@@ -342,7 +283,7 @@ def _lay_beside(one: Traffic) -> Iterator[Traffic]:
 def _sparse_layers(setup: Setup) -> float:
     """Layers with experts of one stage, on the average."""
     layers = setup.model.layers
-    sparse = sum(each.times for each in layers if any(t.kind == "expert" for t in each.tensors))
+    sparse = sum(each.times for each in layers if has_experts(each.tensors))
     return sparse / setup.mesh.pp
 
 

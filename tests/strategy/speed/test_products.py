@@ -9,7 +9,8 @@ from jobgen.strategy.setup import Adapters
 from jobgen.strategy.shapes.architecture import Architecture, Experts
 from jobgen.strategy.shapes.count import build_model
 from jobgen.strategy.spec import Mesh
-from jobgen.strategy.speed.compute import compute_layer, count_elementwise
+from jobgen.strategy.speed.compute import compute_layer
+from jobgen.strategy.speed.elementwise import count_elementwise
 from jobgen.strategy.speed.machine_model import build_machine
 from jobgen.strategy.speed.products import Product, compute_product, measure_fill
 from jobgen.strategy.speed.rates import get_matmul_rate, get_memory_rate

@@ -1,0 +1,64 @@
+"""What the busiest stage of a pipeline holds, by which its collectives are sized."""
+
+from __future__ import annotations
+
+from jobgen.named_tuple import NamedTuple
+from jobgen.strategy.memory.memory_states import count_trained as count_stage_trained
+from jobgen.strategy.memory.memory_states import list_stages
+from jobgen.strategy.setup import Setup
+from jobgen.strategy.speed.products import count_trained
+
+
+class StageSlice(NamedTuple):
+    """What the busiest stage of the pipeline holds, in elements that tp has divided."""
+
+    params: float
+    experts: float
+    units: float
+    """Units that are gathered one by one."""
+    largest: float
+    root: float
+    """What belongs to no layer."""
+
+    @property
+    def dense(self) -> float:
+        """Without the experts, which have ranks of their own."""
+        return self.params - self.experts
+
+
+def count_largest_stage(setup: Setup, *, learned: bool = False) -> StageSlice:
+    """Parameters of the stage with the most; those that are trained where ``learned``."""
+    if setup.measured is not None:
+        return _slice_measured(setup, learned=learned)
+    model, mesh = setup.model, setup.mesh
+    adapted = learned and setup.adapters is not None
+    params = experts = units = largest = 0.0
+    for layer in model.layers:
+        count = count_trained(setup, layer.tensors) if adapted else float(layer.count)
+        params += count * layer.times
+        units += layer.times
+        largest = max(largest, count)
+        if model.sizes.experts and not adapted:
+            experts += layer.times * sum(t.count for t in layer.tensors if t.kind == "expert")
+    root = count_trained(setup, model.root) if adapted else float(model.outside)
+    if mesh.pp > 1 and not model.sizes.tied:
+        root /= 2
+    return StageSlice(
+        (params / mesh.pp + root) / mesh.tp,
+        experts / mesh.pp / mesh.tp,
+        units / mesh.pp + 1,
+        largest / mesh.tp,
+        root / mesh.tp,
+    )
+
+
+def _slice_measured(setup: Setup, *, learned: bool) -> StageSlice:
+    """The same of a measured model."""
+    stages = list_stages(setup)
+    if learned:
+        most = max(stages, key=lambda stage: count_stage_trained(setup, stage)[0])
+        (largest, root), whole = most.gradients, count_stage_trained(setup, most)[0]
+    else:
+        most = max(stages, key=lambda stage: stage.params)
+        largest, root, whole = most.largest, most.outside, most.params
+    return StageSlice(whole, 0.0, most.layers + 1, largest, root)
