@@ -210,7 +210,9 @@ def _find_own_error(
         texts = [line.text for line in stream.lines]
         for at, line in enumerate(stream.lines):
             own = _OWN.match(line.text)
-            if own is None or _SUMMARY.search(line.text) or (node and node not in own["who"]):
+            if own is None or _SUMMARY.search(line.text):
+                continue
+            if node and own["who"].rpartition(" ")[2] != node:
                 continue
             if reason and own["text"].split() != reason.split():
                 continue

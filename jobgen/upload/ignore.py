@@ -27,6 +27,9 @@ _STARS = re.compile(r"(?:\*+[^*/]+){7}\*")
 
 NEVER = frozenset({".git"})
 """Names that are left out whatever the rules say."""
+CACHES = frozenset({"__pycache__"})
+"""Directories that are left out unless a ``!`` rule names them: Python writes them anew, and those
+of this machine would change the digest of the upload after every local run."""
 
 
 PULLED = ".jobgen-pulled"
@@ -89,7 +92,9 @@ class Ignorer:
             if spec := self._specs.get(directory):
                 below = path[len(directory) + 1 :] if directory else path
                 said = _says(spec, below, is_directory)
-        return bool(said)
+        if said is None:
+            return is_directory and path.rpartition("/")[2] in CACHES
+        return said
 
     def withholds(self, path: str, is_directory: bool) -> bool:
         """Whether this looks like a secret by its name and no ``!`` rule names it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -127,6 +128,15 @@ def test_a_recorded_reason_is_shown_with_its_line_of_the_log() -> None:
     cause = cause_of(*ends, job=f"jobgen: n2: /tmp is in memory\n{BASH}{line}\nlater\n")
     assert (cause.text, cause.line, cause.below) == ("setup failed: load_cuda", 3, 1)
     assert cause.lines[-1] == line
+
+
+@pytest.mark.parametrize("who", ["n20", "rank 3 on n20"])
+def test_a_line_of_another_node_with_a_longer_name_is_no_reason(who: str) -> None:
+    (end,) = read_record(
+        read_events("v=1 time=2.0 kind=exit node=n2 rank=- code=127 signal=0")
+    ).ends
+    cause = cause_of(end, job=f"jobgen: {who}: the disk is full\njobgen: n2: no torchrun\n")
+    assert cause.text == "no torchrun"
 
 
 def test_a_recorded_reason_has_the_kind_of_its_line() -> None:

@@ -40,6 +40,13 @@ def test_without_rules_everything_but_git_is_sent(tmp_path: Path) -> None:
     assert files(tmp_path) == [".hidden", "train.py", "pkg/a.py", "z/y/x"]
 
 
+def test_pythons_caches_stay_unless_a_rule_names_them(tmp_path: Path) -> None:
+    fill(tmp_path, "a.py", "__pycache__/a.cpython-311.pyc", "pkg/__pycache__/b.pyc", "c/d.pyc")
+    assert files(tmp_path) == ["a.py", "c/d.pyc"]
+    named = files(tmp_path, "!pkg/__pycache__/")
+    assert named == ["a.py", "c/d.pyc", "pkg/__pycache__/b.pyc"]
+
+
 def test_what_was_pulled_of_a_run_is_not_sent_with_the_next(tmp_path: Path) -> None:
     fill(tmp_path, "train.py", "llama-3/.jobgen-pulled", "llama-3/metrics.json", "out/a.json")
     assert files(tmp_path) == ["train.py", "out/a.json"]
