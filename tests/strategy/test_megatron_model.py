@@ -307,7 +307,7 @@ def test_the_rotation_of_a_config_file_is_passed(
 
 
 def test_what_the_hint_names_is_passed() -> None:
-    given = of_config(CONFIG, *"--rotary-base 500000".split())
+    given = of_config(CONFIG, *["--rotary-base", "500000"])
     (note,) = [note for note in given.notes if "defaults apply" in note.message]
     assert "--rotary-base" not in note.message
 
