@@ -519,3 +519,22 @@ def test_auto_divides_the_model_as_the_job_says(jobgen: Jobgen, folder: Path) ->
     said = jobgen("plan", *ON, "--set", "train.tp=2")
     assert said.code == Exit.DONE, said.err
     assert "Strategy  FSDP2, tp 2 (auto); step " in said.out
+
+
+@pytest.mark.parametrize("strategy", ["fsdp2", "auto"])
+def test_impossible_sizes_of_a_config_file_are_refused_at_their_line(
+    jobgen: Jobgen, folder: Path, strategy: str
+) -> None:
+    _write(folder, strategy)
+    sizes = {"num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 7}
+    sizes |= {"intermediate_size": 96, "vocab_size": 100}
+    text = json.dumps({"model_type": "llama", **sizes}, indent=1)
+    (folder / "config.json").write_text(text)
+    for call in (("plan", *ON), ("lint", *ON), ("lint", "job.yaml")):
+        said = jobgen(*call, "--set", "train.model=config.json")
+        assert said.code == Exit.INVALID, call
+        shown = said.out + said.err
+        place = "config.json:5:2: error[J138]: num_attention_heads 7 does not divide hidden_size 64"
+        assert place in shown
+        assert '5 |  "num_attention_heads": 7,\n' in shown
+        assert "^ set num_attention_heads: 8, or head_dim" in shown
