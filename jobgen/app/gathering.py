@@ -47,8 +47,6 @@ def gather(
     world: World, spec: Loaded[JobSpec], base: Path, cluster: ClusterProfile | None
 ) -> Gathered:
     """The facts of a job; with a cluster, its upload and the runs that it waits for, too."""
-    problems: list[Diagnostic] = []
-    texts: dict[str, bytes] = {}
     workdir, manifest = locate_workdir(world, spec, base), None
     facts = Facts(secrets=secret.locate_secrets(world, spec.value.secrets, base))
     if cluster is not None:
@@ -63,12 +61,7 @@ def gather(
         )
     if spec.value.workdir.at is not None or not workdir.is_dir():
         return _gather_nothing(spec, workdir, facts)
-    for path, name in _named(spec.value):
-        try:
-            texts[name] = _read_inside(workdir, name)
-        except OSError as error:
-            problems.append(_unread(spec, name, path, error))
-    texts |= _read_inner(spec.value, workdir, texts)
+    texts, problems = _read_named(world, spec, workdir)
     job = _without_files(spec) if problems else spec
     facts = facts._replace(texts=texts, measured=find_measurements(world, spec.value, workdir))
     if cluster is not None:
@@ -99,11 +92,12 @@ def gather_files(world: World, spec: Loaded[JobSpec], base: Path) -> Facts:
 
     if spec.value.workdir.at is not None:
         return Facts()
+    workdir = locate_workdir(world, spec, base)
     try:
-        manifest = scan(locate_workdir(world, spec, base), spec.value.workdir)
+        manifest = scan(workdir, spec.value.workdir)
     except Invalid:
         return Facts()
-    return _read_files(Facts(), spec, manifest)
+    return _read_files(Facts(texts=_read_named(world, spec, workdir)[0]), spec, manifest)
 
 
 def find_missing_launchers(world: World) -> frozenset[str]:
@@ -133,6 +127,23 @@ def _is_judged(job: JobSpec) -> bool:
     trained = job.launcher.config or any(each.train for each in programs)
     named = any(each.launcher and each.launcher.config for each in programs)
     return bool(trained) or named or any("--deepspeed" in each.run for each in programs)
+
+
+def _read_named(
+    world: World, spec: Loaded[JobSpec], workdir: Path
+) -> tuple[dict[str, bytes], list[Diagnostic]]:
+    """The files of the workdir that keys of the job name, and which cannot be read."""
+    texts: dict[str, bytes] = {}
+    problems = []
+    for path, name in _named(spec.value):
+        try:
+            texts[name] = _read_inside(workdir, name)
+        except OSError as error:
+            problems.append(_unread(spec, name, path, error))
+        else:
+            label = world.format_path(workdir / name)
+            world.texts.setdefault(label, texts[name].decode("utf-8", "replace"))
+    return texts | _read_inner(spec.value, workdir, texts), problems
 
 
 def _read_inner(job: JobSpec, workdir: Path, texts: Mapping[str, bytes]) -> dict[str, bytes]:

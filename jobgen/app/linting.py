@@ -191,6 +191,16 @@ def _check_files(world: World, path: Path, text: str, sets: Sequence[str]) -> It
     facts = gather_files(world, spec, path.resolve().parent)
     yield from check_scripts(spec, facts.workdir_files)
     yield from (*_check_readers(spec, facts), *_check_stop_file(spec, facts))
+    yield from _check_model(spec, facts)
+
+
+def _check_model(spec: Loaded[JobSpec], facts: Facts) -> Iterator[PlanCheck]:
+    """Sizes in the model's config.json that no model has."""
+    from jobgen.model.decision import PlanCheck
+    from jobgen.resolve.model_file import check_model_file
+
+    for found in check_model_file(spec, facts.texts):
+        yield PlanCheck("fail", found.message, found.code, found.hint, found.place)
 
 
 def _check_readers(spec: Loaded[JobSpec], facts: Facts) -> Iterator[PlanCheck]:

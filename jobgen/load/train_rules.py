@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from math import isqrt
 from typing import TYPE_CHECKING
 
 from jobgen import strategy
@@ -11,6 +9,7 @@ from jobgen.model.launchers import get_facts
 from jobgen.model.trained import ModelShape, is_function
 from jobgen.strategy.model_sizes import find_unknown_model, read_sizes
 from jobgen.strategy.shapes import build_model
+from jobgen.strategy.shapes.size_rules import list_conflicts
 from jobgen.strategy.shapes.written import complete_shape
 from jobgen.strategy.spec import TRAITS
 
@@ -62,7 +61,8 @@ def _check_shape(tree: Tree, train: Train) -> None:
     shape = train.model
     if not isinstance(shape, ModelShape):
         return
-    found = list(_list_impossible(shape))
+    sizes = {key: getattr(shape, key) for key in shape.keys}
+    found = list(list_conflicts(sizes, {key: key for key in sizes}))
     for keys, message, hint in found:
         tree.contradict(f"train.model: {message}", [("train", "model", key) for key in keys], hint)
     if found or shape.params is None or shape.vocab is None:
@@ -75,28 +75,6 @@ def _check_shape(tree: Tree, train: Train) -> None:
         )
         hint = f"set params: {counted:.4g}, or correct the sizes (ffn, gated, tied, experts)"
         tree.note("J138", message, ("train", "model", "params"), hint)
-
-
-def _list_impossible(shape: ModelShape) -> Iterator[tuple[tuple[str, str], str, str]]:
-    """The keys that do not go together, the last of which is to be changed; why; what would do."""
-    hidden, heads, kv_heads = shape.hidden, shape.heads, shape.kv_heads
-    if shape.head_dim is None and hidden % heads:
-        message = f"heads {heads} does not divide hidden {hidden}, and head_dim is not set"
-        hint = f"set heads: {_find_divisor(hidden, heads)}, or head_dim"
-        yield ("hidden", "heads"), message, hint
-    if kv_heads is not None and heads % kv_heads:
-        message = f"kv_heads {kv_heads} does not divide heads {heads}"
-        yield ("heads", "kv_heads"), message, f"set kv_heads: {_find_divisor(heads, kv_heads)}"
-    experts, active = shape.experts, shape.experts_active
-    if experts is not None and active is not None and active > experts:
-        message = f"experts_active {active} is more than experts {experts}"
-        yield ("experts", "experts_active"), message, f"set experts_active: {experts} or less"
-
-
-def _find_divisor(number: int, near: int) -> int:
-    """The divisor of a number that is nearest to another number."""
-    small = [n for n in range(1, isqrt(number) + 1) if number % n == 0]
-    return min((*small, *(number // n for n in small)), key=lambda divisor: abs(divisor - near))
 
 
 def _check_functions(tree: Tree, train: Train) -> None:

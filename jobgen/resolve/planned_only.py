@@ -39,19 +39,18 @@ _LORA = {
 _OPTIMIZER = {
     "megatron": _Unpassed(
         "Megatron-LM uses adam unless run: has --optimizer",
-        "remove optimizer, or add --optimizer to run:",
+        "add --optimizer to run:",
     ),
     "torchtitan": _Unpassed(
         "torchtitan uses the optimizer of --config, AdamW by default",
-        "remove optimizer, or name a --config that has it",
+        "name a --config that has it",
     ),
     "hf-trainer": _Unpassed(
         "the Trainer has no such --optim, and uses AdamW unless the program gives it another",
-        "set optimizer: adamw, adamw8bit, adafactor, lion or sgd",
+        "",
     ),
 }
-"""Megatron-LM core 0.16.1, megatron/training/arguments.py; torchtitan 0.3,
-components/optimizer/optimizer.py; transformers 5.23, ``OptimizerNames``."""
+"""What each does, and how it is given an optimizer that it has (``supported.OPTIMIZERS``)."""
 _MASTER = {
     "Megatron-LM": "remove pure",
     "DeepSpeed": "remove pure, or set train.config to a configuration that keeps no such copy",
@@ -72,23 +71,35 @@ def check_passed(look: Inputs, decided: Strategy, words: tuple[str, ...]) -> Ite
 def _list_unpassed(
     train: Train, decided: Strategy, words: tuple[str, ...]
 ) -> Iterator[tuple[str, str, _Unpassed]]:
-    from jobgen.strategy.frameworks.hf_trainer import OPTIMIZERS
     from jobgen.strategy.frameworks.program_options import has_option, read_values
+    from jobgen.strategy.supported import has_optimizer
 
     framework = decided.framework
     config = (read_values(words).get("--config") or "").lower()
     if train.lora is not None and "lora" not in config and framework in _LORA:
         yield "lora", "", _LORA[framework]
     passed = has_option(words, "--optimizer", "--optim") or decided.optimizer in config
-    passed |= framework == "hf-trainer" and decided.optimizer in OPTIMIZERS
+    passed |= framework == "hf-trainer" and has_optimizer(framework, decided.optimizer)
     if decided.optimizer != "adamw" and not passed and framework in _OPTIMIZER:
-        yield "optimizer", f": {decided.optimizer}", _OPTIMIZER[framework]
+        yield "optimizer", f": {decided.optimizer}", _explain_optimizer(framework, decided)
     if decided.pure and (program := _name_master(decided)):
         yield (
             "pure",
             "",
             _Unpassed(f"{program} keeps an fp32 copy of the parameters", _MASTER[program]),
         )
+
+
+def _explain_optimizer(framework: str, decided: Strategy) -> _Unpassed:
+    """What the framework does instead, and what to do: nothing passes one that it lacks."""
+    from jobgen.strategy.supported import OPTIMIZERS, has_optimizer
+    from jobgen.wording import join_words
+
+    found = _OPTIMIZER[framework]
+    if has_optimizer(framework, decided.optimizer):
+        return found._replace(hint=f"remove optimizer, or {found.hint}")
+    names = join_words(OPTIMIZERS[framework], "or")
+    return found._replace(hint=f"remove optimizer, or set it to {names}")
 
 
 def _name_master(decided: Strategy) -> str:

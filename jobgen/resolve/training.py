@@ -16,6 +16,7 @@ from jobgen.resolve.checkpoint_folder import check_options
 from jobgen.resolve.deepspeed_files import check_configs
 from jobgen.resolve.inputs import Inputs
 from jobgen.resolve.measured import check_measured
+from jobgen.resolve.model_file import check_model_file
 from jobgen.resolve.planned_only import check_passed, note_unapplied
 from jobgen.resolve.planner_request import PlannerRequest
 from jobgen.resolve.shape import Sized
@@ -68,6 +69,7 @@ def plan_training(look: Inputs, size: Shape, launcher: str, runs: Program, sized
         return _check_untrained(look, size, launcher)
     from jobgen.strategy.model_sizes import find_architecture
 
+    raise_errors(Invalid, list(check_model_file(look.spec, look.facts.texts)))
     request = planner_request.build_request(look, size, launcher, look.job.train)
     chosen = planner_request.choose_strategy(look, size, look.job.train, request)
     train, arch = chosen.train, find_architecture(chosen.train, look.facts.texts)

@@ -6,12 +6,14 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from jobgen.errors import Place
 from jobgen.model.trained import is_function
 from jobgen.model.units import clip
 from jobgen.named_tuple import NamedTuple
+from jobgen.strategy.json_lines import index_lines
 from jobgen.strategy.shapes.architecture import Architecture
 from jobgen.strategy.shapes.families import EXPERTS, KEYS
-from jobgen.strategy.shapes.read import read
+from jobgen.strategy.shapes.read import list_impossible, read
 from jobgen.strategy.shapes.table import find_model, suggest_models
 from jobgen.strategy.shapes.written import complete_shape
 from jobgen.strategy.spec import ModelSizes, TrainDiagnostic
@@ -40,6 +42,35 @@ def read_sizes(
         return ModelSizes(train.model), [data]
     arch, doubt = read(data, train.model)
     return (_of(arch, train.model) if arch and not doubt else _part(train.model, data)), []
+
+
+def check_config_sizes(train: Train, texts: Mapping[str, bytes]) -> list[TrainDiagnostic]:
+    """Sizes in the model's config.json that no model has, each with its line; nothing where the
+    file cannot be read."""
+    content = texts.get(train.model) if isinstance(train.model, str) else None
+    if content is None or not isinstance(train.model, str):
+        return []
+    data = _mapping(train.model, content)
+    faults = [] if isinstance(data, TrainDiagnostic) else list_impossible(data)
+    text = content.decode("utf-8", "replace")
+    return [
+        TrainDiagnostic(
+            "J138",
+            fault.message,
+            ("model",),
+            fault.hint,
+            _find_key(text, fault.keys[-1])._replace(file=train.model),
+        )
+        for fault in faults
+    ]
+
+
+def _find_key(text: str, key: str) -> Place:
+    """The place of a key in a config.json, in its part about text if it has one."""
+    lines = index_lines(text)
+    line = lines.get(("text_config", key)) or lines.get((key,), 0)
+    col = text.split("\n")[line - 1].find(f'"{key}"') + 1 if line else 0
+    return Place("", line, col, col + len(key) + 2 if col else 0)
 
 
 def read_architecture(train: Train, texts: Mapping[str, bytes]) -> tuple[Architecture | None, str]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 from jobgen.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
+    from jobgen.errors import Place
     from jobgen.model.parallel import Parallel
     from jobgen.model.profiling import TracedSteps
 
@@ -177,6 +178,8 @@ class TrainDiagnostic(NamedTuple):
     message: str
     path: tuple[str, ...]
     hint: str = ""
+    place: Place | None = None
+    """Where it stands in a file of the workdir that the key names."""
 
 
 class Note(NamedTuple):

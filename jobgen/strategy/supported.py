@@ -10,6 +10,7 @@ from jobgen.strategy.spec import TRAITS, TrainDiagnostic
 
 if TYPE_CHECKING:
     from jobgen.model.train import Train
+    from jobgen.strategy.setup import Loss
 
 TITLES = {
     "torch": "torch",
@@ -60,6 +61,30 @@ _INSTEAD = {
     ("lightning", "min_params"): "LightningCLI takes classes only",
 }
 """What a framework does instead of having the setting."""
+
+
+OPTIMIZERS = {
+    "megatron": ("adamw", "sgd", "muon"),
+    "torchtitan": ("adamw", "muon"),
+    "hf-trainer": ("adamw", "adamw8bit", "adafactor", "lion", "sgd"),
+}
+"""Framework → optimizers that it has; programs of the others make their own. Megatron-LM core
+0.16.1, core/optimizer; torchtitan 0.3, components/optimizer/optimizer.py
+(``_resolve_optimizer_factory``); transformers 5.23, ``OptimizerNames``."""
+
+_SMALL_LOSSES: dict[str, Loss | None] = {"megatron": None, "torchtitan": "chunked"}
+"""Framework → the loss with the smallest logits that it has. Megatron-LM core 0.16.1 has none but
+in place (core/fusions/fused_cross_entropy.py); torchtitan 0.3, ``ChunkedLossWrapper``."""
+
+
+def has_optimizer(framework: str, optimizer: str) -> bool:
+    """Whether programs of this framework can have this optimizer."""
+    return framework not in OPTIMIZERS or optimizer in OPTIMIZERS[framework]
+
+
+def get_small_loss(framework: str) -> Loss | None:
+    """The ``train.loss`` that keeps the least of the logits; None where there is no choice."""
+    return _SMALL_LOSSES.get(framework.partition("-")[0], "fused")
 
 
 def check_supported(train: Train, framework: str) -> Iterator[TrainDiagnostic]:

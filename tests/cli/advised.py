@@ -164,7 +164,7 @@ PIPE = option(
 
 def scale(nodes: int, rate: float, efficiency: float, verdict: Verdict = "fits") -> Scale:
     """FSDP on so many nodes."""
-    found = FSDP._replace(setup=setup("fsdp", nodes), verdict=verdict)
+    found = FSDP._replace(setup=setup("fsdp", nodes), verdict=verdict, note="")
     return Scale(nodes, found, rate, efficiency)
 
 

@@ -180,7 +180,7 @@ def test_the_chosen_row_is_marked_and_steps_are_seconds_of_what_runs() -> None:
 
 def test_columns_go_where_there_is_no_room_but_the_verdict_never() -> None:
     heads = strategies.screen(made.ADVICE, Ink(width=40)).splitlines()[0].split("  ")
-    assert [h.strip() for h in heads if h] == ["STRATEGY", "GPU MEM", "FITS"]
+    assert [h.strip() for h in heads if h] == ["STRATEGY", "NEEDS", "FITS"]
     assert "NOTE" in strategies.screen(made.ADVICE, Ink(width=120)).splitlines()[0]
 
 
@@ -215,6 +215,16 @@ def test_the_curve_ends_at_the_ideal() -> None:
     assert curves[3].count("█") / (lengths[2] - 1) == pytest.approx(310 / 356, abs=0.05)
 
 
+def test_numbers_of_nodes_that_do_not_do_have_their_reason_once() -> None:
+    small = made.scale(1, 0, 0, "no")
+    small = small._replace(option=made.DDP)
+    again = small._replace(nodes=2)
+    answer = made.ADVICE._replace(scale=(small, again, *made.ADVICE.scale[2:]))
+    over = small.option.memory.needed / GIB - 80
+    line = f"  1, 2: {over:.1f} GiB over the limit; the states alone need 120 GiB\n"
+    assert line in scaling.screen(answer, (), Ink(width=80))
+
+
 def test_why_names_every_formula_and_its_source() -> None:
     text = advice.screen(made.ADVICE, Ink(width=120), reasons=True)
     for part in made.FSDP.memory.components:
@@ -231,6 +241,15 @@ def test_each_cluster_is_a_column_and_blocks_are_as_wide_as_the_screen() -> None
     assert re.search(r"^  cost +444 EUR +396 EUR +72 EUR$", wide, re.M)
     narrow = offers.screen(made.OFFERS, 1e9, Ink(width=40))
     assert len(re.findall("^  cost ", narrow, re.M)) == 2
+
+
+def test_the_comparison_gives_one_amount_of_memory_on_the_screen_and_as_data() -> None:
+    text = offers.screen(made.OFFERS, 1e9, Ink(width=80))
+    amounts = re.search(r"^  needs +(\S+) GiB +(\S+) GiB +(\S+) GiB$", text, re.M)
+    assert amounts is not None
+    rows = offers.data(made.OFFERS, 1e9)["clusters"]
+    assert [f"{row['needed_bytes'] / GIB:.1f}" for row in rows] == list(amounts.groups())
+    assert {row["nvidia_smi_bytes"] for row in rows} == {made.FSDP.memory.nvidia_smi}
 
 
 def test_break_even_is_where_the_amounts_are_equal() -> None:

@@ -78,6 +78,25 @@ def test_what_the_program_has_or_builds_itself_is_not(train: str, run: str) -> N
     assert find_checks(train, run) == []
 
 
+@pytest.mark.parametrize(
+    ("train", "hint"),
+    [
+        (
+            "framework: megatron, optimizer: adamw8bit",
+            "remove optimizer, or set it to adamw, sgd or muon",
+        ),
+        ("framework: megatron, optimizer: muon", "remove optimizer, or add --optimizer to run:"),
+        (
+            "framework: hf-trainer, optimizer: muon",
+            "remove optimizer, or set it to adamw, adamw8bit, adafactor, lion or sgd",
+        ),
+    ],
+)
+def test_an_optimizer_that_the_framework_lacks_is_not_to_be_passed(train: str, hint: str) -> None:
+    (check,) = find_checks(train)
+    assert check.hint == hint
+
+
 def find_notes(train: str) -> list[str]:
     made = plan(job(train=f"{{{train}, seq_len: 4096, micro_batch: 1, strategy: auto}}"))
     return [note.message for note in made.notes if note.message.startswith("strategy: auto chose")]

@@ -263,13 +263,14 @@ def test_a_model_of_the_programs_own_is_left_to_it() -> None:
     assert "--num-layers" not in given.args
 
 
-def of_config(data: dict[str, Any]) -> Configured:
+def of_config(data: dict[str, Any], *words: str) -> Configured:
     texts = {"model/config.json": json.dumps(data).encode()}
     one = asked("model/config.json")
     known, found = read_sizes(one, texts)
     assert not found
     decided = decide(one, known, RankLayout(2, 4, "infiniband"), launcher="torchrun")
-    return configure(FrameworkRequest(decided, 2, 4, model=find_architecture(one, texts)))
+    model = find_architecture(one, texts)
+    return configure(FrameworkRequest(decided, 2, 4, model=model, run_args=words))
 
 
 CONFIG = {
@@ -299,7 +300,16 @@ def test_the_rotation_of_a_config_file_is_passed(
     given = of_config({**CONFIG, **more})
     args = megatron.validated([str(word) for word in given.args])
     assert (args.num_layers, args.rotary_base, args.rotary_percent) == (4, base, part)
-    assert any("--rotary-base" in note.message for note in given.notes) is (base == 10000)
+    (note,) = [note for note in given.notes if "defaults apply" in note.message]
+    assert ("--rotary-base 10000" in note.message) is (base == 10000)
+    other = "--rotary-base 500000" if base == 10000 else "--norm-epsilon 1e-06"
+    assert note.hint == f"if your model has others, add them to run:, such as {other}"
+
+
+def test_what_the_hint_names_is_passed() -> None:
+    given = of_config(CONFIG, *["--rotary-base", "500000"])
+    (note,) = [note for note in given.notes if "defaults apply" in note.message]
+    assert "--rotary-base" not in note.message
 
 
 def test_a_file_that_leaves_doubts_is_not_passed_and_said_so() -> None:

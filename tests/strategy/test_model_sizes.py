@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobgen.model.train import Train
-from jobgen.strategy.model_sizes import read_architecture, read_sizes
+from jobgen.strategy.model_sizes import check_config_sizes, read_architecture, read_sizes
 from jobgen.strategy.spec import ModelSizes
 
 FILE = "model/config.json"
@@ -145,3 +145,60 @@ def test_whatever_the_file_says_sizes_are_positive_or_unknown(data: dict[str, An
     found = read(data)._asdict()
     assert found.pop("name") == FILE
     assert all(v is None or (type(v) is int and v > 0) for v in found.values())
+
+
+LLAMA = {
+    "model_type": "llama",
+    "num_hidden_layers": 2,
+    "hidden_size": 64,
+    "num_attention_heads": 4,
+    "intermediate_size": 96,
+    "vocab_size": 100,
+}
+
+
+@pytest.mark.parametrize(
+    ("values", "line", "message", "hint"),
+    [
+        ({"num_attention_heads": 7}, 5, "num_attention_heads 7 does not", "num_attention_heads: 8"),
+        ({"num_key_value_heads": 3}, 8, "num_key_value_heads 3 does not", "num_key_value_heads: 2"),
+        ({"vocab_size": 0}, 7, "vocab_size must be an integer from 1 to 1073741824, not 0", ""),
+        ({"num_hidden_layers": -2}, 3, "num_hidden_layers must be an integer from 1", ""),
+        ({"hidden_size": 10**12}, 4, "hidden_size must be an integer from 1", ""),
+        ({"hidden_size": "64"}, 4, "hidden_size must be an integer from 1", ""),
+        ({"model_type": "own", "vocab_size": 0}, 7, "vocab_size must be an integer from 1", ""),
+    ],
+)
+def test_sizes_that_no_model_has_have_the_line_of_the_file(
+    values: dict[str, Any], line: int, message: str, hint: str
+) -> None:
+    text = json.dumps({**LLAMA, **values}, indent=1).encode()
+    (fault,) = check_config_sizes(Train(model=FILE), {FILE: text})
+    assert fault.message.startswith(message)
+    assert hint in fault.hint
+    assert fault.place is not None
+    assert (fault.code, fault.place.file, fault.place.line) == ("J138", FILE, line)
+    assert fault.place.end_col > fault.place.col > 0
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        LLAMA,
+        {**LLAMA, "hidden_size": None},
+        {**LLAMA, "model_type": "own", "num_attention_heads": 7},
+        {**LLAMA, "model_type": "own", "num_attention_heads": [4, 2]},
+        {**LLAMA, "num_attention_heads": 7, "head_dim": 16},
+        [],
+    ],
+)
+def test_what_a_file_leaves_out_or_another_type_may_have_is_no_error(data: Any) -> None:
+    assert check_config_sizes(Train(model=FILE), {FILE: json.dumps(data).encode()}) == []
+
+
+def test_the_part_about_text_has_the_line() -> None:
+    inner = {**LLAMA, "model_type": "gemma3_text", "vocab_size": 0}
+    text = json.dumps({"vocab_size": 5, "text_config": inner}, indent=1)
+    (fault,) = check_config_sizes(Train(model=FILE), {FILE: text.encode()})
+    assert fault.place is not None
+    assert text.split("\n")[fault.place.line - 1].strip() == '"vocab_size": 0'

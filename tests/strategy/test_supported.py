@@ -8,8 +8,9 @@ import pytest
 
 from jobgen.model.parallel import Parallel
 from jobgen.model.train import FRAMEWORKS, Train
+from jobgen.strategy.frameworks import hf_trainer
 from jobgen.strategy.spec import TRAITS
-from jobgen.strategy.supported import check_supported
+from jobgen.strategy.supported import OPTIMIZERS, check_supported
 
 CASES: list[tuple[dict[str, Any], dict[str, Any], set[str]]] = [
     ({"type": "ddp", "bucket_mb": 50}, {}, {"deepspeed", "torchtitan"}),
@@ -61,3 +62,7 @@ def test_settings_that_are_left_alone_are_never_refused() -> None:
         for name in TRAITS:
             asked = Train(strategy=Parallel(type=name))  # type: ignore[arg-type]
             assert list(check_supported(asked, framework)) == []
+
+
+def test_the_trainer_has_a_name_for_each_of_its_optimizers() -> None:
+    assert {"adamw", *hf_trainer.OPTIMIZERS} == set(OPTIMIZERS["hf-trainer"])

@@ -82,7 +82,7 @@ def list_steps(advice: Advice) -> PageTable:
 
 def list_scaling(advice: Advice) -> PageTable:
     """The points of the curve."""
-    heads = ["nodes", "GPUs", "GiB per GPU", "fits", f"{advice.unit}/s"]
+    heads = ["nodes", "GPUs", "needs, GiB", "fits", f"{advice.unit}/s"]
     heads += ["ideal", "efficiency", "strategy"]
     rows = []
     for one in advice.scale:
@@ -93,7 +93,7 @@ def list_scaling(advice: Advice) -> PageTable:
                 format_number(compute_ideal(one, advice.scale)),
                 format_percent(one.efficiency),
             ]
-        memory = (to_gib(option.memory.nvidia_smi), WORDS[option.verdict])
+        memory = (to_gib(option.memory.needed), WORDS[option.verdict])
         rows.append([one.nodes, option.setup.mesh.world, *memory, *rates, option.title])
     return PageTable("More nodes", heads, rows, 1)
 

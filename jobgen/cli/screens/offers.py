@@ -18,7 +18,7 @@ from jobgen.strategy.setup import get_work_unit
 HEADS = (
     "strategy",
     "GPUs",
-    "GPU memory",
+    "needs",
     "fits",
     "step",
     "rate",
@@ -198,6 +198,7 @@ def _offer(offer: Offer, even: Even | None) -> dict[str, Any]:
         "strategy": option.name,
         "verdict": option.verdict,
         "gpus": option.setup.mesh.world,
+        "needed_bytes": option.memory.needed,
         "nvidia_smi_bytes": option.memory.nvidia_smi,
         "step_seconds": step and step.seconds,
         f"{get_work_unit(option.setup)}_per_second_per_gpu": step and step.rate,

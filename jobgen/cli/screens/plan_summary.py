@@ -106,16 +106,15 @@ def _draw_memory(preview: Preview, ink: Ink) -> list[str]:
 def list_problems(
     preview: Preview, *, every: bool = False
 ) -> tuple[list[Diagnostic], list[Diagnostic]]:
-    """Errors; then warnings and notes. What does not fit stands at the memory, here only with
-    ``every``."""
+    """Errors; then warnings and notes. What does not fit, or is tight, stands at the memory, here
+    only with ``every``."""
     from jobgen.resolve.planner_request import UNFIT
 
     plan, advised = preview.plan, preview.answer.advice
     drawn = advised.advice is not None and not every
     checks = [*preview.answer.failed, *(c for c in plan.checks if c.status == "warn")]
-    # the bar is that of the first entry of a race, or calibrated
-    hidden = ("fail", "warn") if advised.calibrated else ("fail",)
-    shown = [c for c in checks if c.entry or not (drawn and c.code == UNFIT and c.status in hidden)]
+    # the memory is that of the first entry of a race
+    shown = [c for c in checks if c.entry or not (drawn and c.code == UNFIT)]
     found = [*map(judge, shown), *plan.notes]
     errors = [problem for problem in found if problem.severity == "error"]
     warnings = [problem for problem in found if problem.severity == "warning"]

@@ -11,7 +11,7 @@ from jobgen.cli.screens.step_speed import format_number
 from jobgen.strategy.choice.offer import Advice, Scale
 from jobgen.wording import count
 
-_HEADS = ("NODES", "GPUS", "GPU MEM", "FITS")
+_HEADS = ("NODES", "GPUS", "NEEDS", "FITS")
 
 
 def screen(advice: Advice, nodes: Sequence[int], ink: Ink) -> str:
@@ -33,11 +33,26 @@ def _notes(advice: Advice, nodes: Sequence[int]) -> Iterator[str]:
         yield f"{_join(left)}: left out; batch or parallel sizes do not divide evenly there"
     if limit is not None and (more := sorted(n for n in rows if n > limit)):
         yield f"{_join(more)}: more than the {count(limit, 'node')} of the cluster"
+    yield from _explain_unfit(advice)
     if any(one.efficiency > 1.005 and can_run(one.option) for one in scale):
         yield (
             f"EFF.: {advice.unit}/s per node against the first row that fits; above 100 % because "
             "each GPU of a larger job updates a smaller shard"
         )
+
+
+def _explain_unfit(advice: Advice) -> Iterator[str]:
+    """Why some numbers of nodes do not do, each reason once."""
+    reasons: dict[str, list[int]] = {}
+    for one in advice.scale:
+        memory, note = one.option.memory, one.option.note
+        if can_run(one.option):
+            continue
+        if memory.needed > advice.limit:
+            over = f"{to_gib(memory.needed - advice.limit)} GiB over the limit"
+            note = f"{over}; {note}" if note else over
+        reasons.setdefault(note, []).append(one.nodes)
+    yield from (f"{_join(nodes)}: {note}" for note, nodes in reasons.items() if note)
 
 
 def _join(nodes: Sequence[int]) -> str:

@@ -10,7 +10,7 @@ from jobgen.cli.screens.memory import STYLES, WORDS, can_run, fold_foreign, to_g
 from jobgen.cli.screens.step_speed import compute_exposed, format_number, format_time
 from jobgen.strategy.choice.offer import Advice, StrategyOption
 
-_HEADS = ("STRATEGY", "GPU MEM", "FITS", "EST. STEP", "RATE", "EXPOSED")
+_HEADS = ("STRATEGY", "NEEDS", "FITS", "EST. STEP", "RATE", "EXPOSED")
 _RATES = {"tokens": "TOK/S/GPU", "samples": "SAMPLES/S/GPU"}
 _DROPPED = (5, 4, 3)
 """Columns that go where there is no room, the first one first."""
@@ -19,7 +19,8 @@ _NAME, _NOTE = 16, 24
 
 
 def screen(advice: Advice, ink: Ink) -> str:
-    """A row for each option, its note beside or below; the chosen one is marked by ``>``."""
+    """A row for each option, its note beside or below; the chosen one is marked by ``>``, and its
+    note stands in the verdict above."""
     if not advice.options:
         return ""
     heads = [_RATES[advice.unit] if head == "RATE" else head for head in _HEADS]
@@ -78,7 +79,7 @@ def _row(option: StrategyOption, cells: Sequence[str], widths: Sequence[int], in
     name, *rest = _joined(cells, widths, "\0").split("\0")
     rest[1] = ink(STYLES[option.verdict], rest[1].rstrip()) + rest[1][len(rest[1].rstrip()) :]
     line = mark + "  ".join([ink("strong", name) if option.chosen else name, *rest])
-    if not option.note:
+    if option.chosen or not option.note:
         return line.rstrip()
     if (room := _room(widths, ink)) >= _NOTE:
         return f"{line}  {fold_foreign(option.note, room, ' ' * (ink.width - room))}"

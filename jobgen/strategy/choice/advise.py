@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from jobgen import strategy
-from jobgen.strategy.choice.ladder import Rung, list_rungs
+from jobgen.strategy.choice.ladder import Rung, list_rungs, make_rung
 from jobgen.strategy.choice.offer import Advice, StrategyOption
 from jobgen.strategy.choice.setups import Ask, assume_length, build_setup
 from jobgen.strategy.estimate import GIB, Component, GpuMemory, Verdict
@@ -80,14 +80,13 @@ def _title(train: Train, mesh: Mesh) -> str:
 
 def _note(memory: GpuMemory, verdict: Verdict, ask: Ask) -> str:
     """Why it does not fit, or how much room it leaves."""
-    limit = ask.machine.memory
     if is_over_host(memory, ask):
         need, there = memory.host / GIB, (ask.machine.node_memory or 0) / GIB
         return f"needs {need:.0f} of {there:.0f} GiB of host memory per node"
     if verdict == "no":
         largest = max(memory.components, key=lambda part: part.bytes)
         return f"largest part: {largest.title}, {_gib(largest)}"
-    return f"leaves {memory.describe_room(limit)}"
+    return f"leaves {memory.describe_room(ask.machine.memory)}"
 
 
 def _gib(part: Component) -> str:
@@ -123,7 +122,7 @@ def choose_option(ask: Ask, *, auto: bool) -> StrategyOption | None:
 
 def _estimate_own(ask: Ask) -> StrategyOption:
     """What the job says."""
-    return estimate_option(Rung(0, _own(ask), ask.train), ask)
+    return estimate_option(make_rung(0, ask.train), ask)
 
 
 def has_fit(ask: Ask) -> bool:
@@ -152,18 +151,6 @@ def advise(ask: Ask, *, auto: bool) -> Advice:
         factor=ask.factor,
         assumed_network=_assume_network(ask),
     )
-
-
-def _own(ask: Ask) -> str:
-    """The name of what the job says, as its rung has it."""
-    train = ask.train
-    name = train.strategy.type
-    parts = [name, *(f"{axis}{n}" for axis in ("tp", "pp") if (n := getattr(train, axis)) > 1)]
-    if train.offload.what != "none":
-        parts.append(f"cpu {train.offload.what}")
-    if train.activation_checkpointing != "none":
-        parts.append(train.activation_checkpointing)
-    return "+".join(parts)
 
 
 def _tried(ask: Ask) -> Iterator[tuple[Rung, StrategyOption]]:

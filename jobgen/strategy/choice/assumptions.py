@@ -9,6 +9,7 @@ from jobgen.strategy.estimate import GpuMemory
 from jobgen.strategy.memory import estimate
 from jobgen.strategy.setup import Setup
 from jobgen.strategy.spec import TRAITS
+from jobgen.strategy.supported import get_small_loss
 
 DECISIVE = 0.01
 """Part of what is needed from which an alternative matters."""
@@ -39,7 +40,6 @@ def list_assumptions(setup: Setup, factor: float = 1.0) -> list[Assumption]:
 
 _LOSSES = {
     "plain": "loss from fp32 logits",
-    "in-place": "Megatron's loss",
     "compiled": "compiled loss",
     "chunked": "chunked loss",
 }
@@ -52,8 +52,10 @@ def _list_alternatives(setup: Setup) -> Iterator[tuple[str, str, Setup]]:
         words = ("attention scores kept, as on a CPU", "flash attention")
         now, other = words[::-1] if setup.flash else words
         yield now, other, setup._replace(flash=not setup.flash)
-    if eager and setup.loss in _LOSSES and "loss" in setup.assumed:
-        yield _LOSSES[setup.loss], "fused", setup._replace(loss="fused")
+    small = get_small_loss(setup.framework)
+    guessed = setup.loss in _LOSSES and "loss" in setup.assumed
+    if eager and guessed and small not in {None, setup.loss}:
+        yield _LOSSES[setup.loss], small, setup._replace(loss=small)
     # Megatron compiles single functions, never a layer (Megatron-LM, core/jit.py, ``jit_fuser``)
     whole = eager and not setup.framework.startswith("megatron")
     if whole and not setup.compiled and "compiled" in setup.assumed:

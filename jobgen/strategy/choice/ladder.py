@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from jobgen import strategy
@@ -24,6 +25,17 @@ class Rung(NamedTuple):
     """How much of the program and of the machine it takes: rungs of a level are alike."""
     name: str
     train: Train
+
+
+def make_rung(level: int, train: Train) -> Rung:
+    """The rung of this ``train``, named by all that its rows may differ in: ``fsdp2+tp2+full``."""
+    parts: list[str] = [train.strategy.type]
+    parts += [f"{axis}{ranks}" for axis in ("tp", "pp") if (ranks := getattr(train, axis)) > 1]
+    if train.offload.what != "none":
+        parts.append(f"cpu {train.offload.what}")
+    if train.activation_checkpointing != "none":
+        parts.append(train.activation_checkpointing)
+    return Rung(level, "+".join(parts), train)
 
 
 _ORDER = ("ddp", "zero1", "zero2", "fsdp-grad-op", "fsdp2", "fsdp", "zero3", "fsdp-hybrid")
@@ -57,15 +69,13 @@ def _list_possible(ask: Ask) -> Iterator[Rung]:
         divided = []  # it was measured whole
     if ask.world.ranks == 1:
         plain = plain[:1]
-    for level in (
-        _plain(ask, plain),
-        _again(ask, plain),
-        *divided,
-        _offloaded(ask, plain),
-    ):
-        for rung in level:
-            if not _faulty(rung.train, ask):
-                yield rung
+    levels = (_plain(ask, plain), _again(ask, plain), *divided, _offloaded(ask, plain))
+    names = set()
+    for rung in chain.from_iterable(levels):
+        # what the job sets itself makes rungs of several levels alike
+        if rung.name not in names and not _faulty(rung.train, ask):
+            names.add(rung.name)
+            yield rung
 
 
 def _knows(name: str, framework: str) -> bool:
@@ -87,7 +97,7 @@ def is_refused(train: Train, ask: Ask) -> bool:
 
 def _plain(ask: Ask, names: list[str]) -> Iterator[Rung]:
     for name in names:
-        yield Rung(0, name, _with(ask, name))
+        yield make_rung(0, _with(ask, name))
 
 
 def _with(ask: Ask, name: str) -> Train:
@@ -99,8 +109,7 @@ def _with(ask: Ask, name: str) -> Train:
 def _again(ask: Ask, names: list[str]) -> Iterator[Rung]:
     for kind in _kinds(ask):
         for name in names:
-            train = _with(ask, name).replace(activation_checkpointing=kind)
-            yield Rung(1, f"{name}+{kind}", train)
+            yield make_rung(1, _with(ask, name).replace(activation_checkpointing=kind))
 
 
 def _kinds(ask: Ask) -> tuple[str, ...]:
@@ -125,12 +134,7 @@ def _divided(ask: Ask, framework: str, *, pipeline: bool) -> Iterator[Rung]:
                     if kind == "selective":
                         continue
                     train = base.replace(activation_checkpointing=kind)
-                    yield Rung(3 if pipeline else 2, _named(name, tp, pp, kind), train)
-
-
-def _named(name: str, tp: int, pp: int, kind: str) -> str:
-    parts = [name, *(f"{axis}{ranks}" for axis, ranks in (("tp", tp), ("pp", pp)) if ranks > 1)]
-    return "+".join(parts + ([kind] if kind != "none" else []))
+                    yield make_rung(3 if pipeline else 2, train)
 
 
 def _degrees(ask: Ask, least: int) -> Iterator[int]:
@@ -164,10 +168,9 @@ def _offloaded(ask: Ask, names: list[str]) -> Iterator[Rung]:
     for what in ("optimizer", "both"):
         for name in names:
             train = _with(ask, name).replace(offload=Offload(what=what))
-            yield Rung(4, f"{name}+cpu {what}", train)
+            yield make_rung(4, train)
             for kind in _kinds(ask)[-1:]:
-                again = train.replace(activation_checkpointing=kind)
-                yield Rung(4, f"{name}+cpu {what}+{kind}", again)
+                yield make_rung(4, train.replace(activation_checkpointing=kind))
 
 
 def change_nodes(ask: Ask, nodes: int) -> Ask:

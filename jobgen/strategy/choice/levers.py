@@ -23,7 +23,9 @@ from jobgen.strategy.choice.offer import Growth, Lever, StrategyOption
 from jobgen.strategy.choice.setups import Ask
 from jobgen.strategy.estimate import Verdict
 from jobgen.strategy.memory import estimate
+from jobgen.strategy.memory.recipes import EIGHT_BIT
 from jobgen.strategy.setup import Setup
+from jobgen.strategy.supported import get_small_loss, has_optimizer
 
 if TYPE_CHECKING:
     from jobgen.model.train import Train
@@ -33,6 +35,10 @@ MOST = 4096
 _NEEDS: dict[Growth, int] = {"": 0, "GPUs": 1, "nodes": 2}
 """What takes less of the cluster stands first."""
 T = TypeVar("T")
+_LOSS_NOTES = {
+    "fused": "Liger or cut cross entropy in the program",
+    "chunked": "ChunkedLossWrapper in the function of --config",
+}
 _ORDER = {"fits": 0, "tight": 1}
 """What helps with room to spare stands before what is tight."""
 
@@ -197,10 +203,11 @@ def _all(start: StrategyOption, ask: Ask) -> Iterator[Lever]:
     if not is_over_host(start.memory, ask):  # these leave the host's memory as it is
         for change, asked in _setups(own, ask):
             yield _lever((change,), start, asked, ask, before)
-        if own.loss == "plain" and own.measured is None:
-            fused = own._replace(loss="fused")
-            lever = _lever(("train.loss: fused",), start, fused, ask, before)
-            yield lever._replace(note="Liger or cut cross entropy in the program")
+        small = get_small_loss(own.framework)
+        if own.loss == "plain" and own.measured is None and small:
+            smaller = own._replace(loss=small)
+            lever = _lever((f"train.loss: {small}",), start, smaller, ask, before)
+            yield lever._replace(note=_LOSS_NOTES[small])
     trains = [
         ("train.offload: optimizer", train.replace(offload=Offload(what="optimizer"))),
         ("train.offload: both", train.replace(offload=Offload(what="both"))),
@@ -263,9 +270,10 @@ def _setups(own: Setup, ask: Ask) -> Iterator[tuple[str, Setup]]:
     less_at_once = _choose_roomy(_halve_batch(own, ask))
     if less_at_once is not None:
         yield f"train.micro_batch: {less_at_once.batch.micro}", less_at_once
-    if own.recipe.moments >= 8 and own.adapters is None:
-        lean = own.recipe._replace(moments=2.03, embedding_moments=8.0)
-        yield "train.optimizer: adamw8bit", own._replace(recipe=lean)
+    lean = has_optimizer(own.framework, "adamw8bit")
+    if own.recipe.moments >= 8 and own.adapters is None and lean:
+        recipe = own.recipe._replace(moments=EIGHT_BIT, embedding_moments=8.0)
+        yield "train.optimizer: adamw8bit", own._replace(recipe=recipe)
 
 
 def _halve_batch(own: Setup, ask: Ask) -> Iterator[tuple[Verdict, Setup]]:

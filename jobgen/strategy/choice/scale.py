@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from jobgen import strategy
 from jobgen.strategy.choice.advise import choose_first, estimate_option, find_least
-from jobgen.strategy.choice.ladder import Rung, change_nodes
+from jobgen.strategy.choice.ladder import change_nodes, make_rung
 from jobgen.strategy.choice.offer import Scale, StrategyOption
 from jobgen.strategy.choice.setups import Ask
 
@@ -34,7 +34,7 @@ def _option(ask: Ask, *, auto: bool) -> StrategyOption | None:
     faulty = strategy.check_train(ask.train, ask.sizes, ask.world, launcher=ask.launcher)
     if next(faulty, None) is not None:
         return None
-    return estimate_option(Rung(0, ask.train.strategy.type, ask.train), ask)
+    return estimate_option(make_rung(0, ask.train), ask)
 
 
 def _rate(found: StrategyOption) -> float:

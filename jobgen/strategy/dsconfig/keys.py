@@ -7,15 +7,12 @@ others (0.19: all whose settings are read one by one).
 from __future__ import annotations
 
 import difflib
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from jobgen.data import DeepSpeedKey, deepspeed_keys
 from jobgen.named_tuple import NamedTuple
 from jobgen.strategy.dsconfig.chosen import Path
-
-_MARK = r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|\n'
 
 
 class KeyDiagnostic(NamedTuple):
@@ -24,24 +21,6 @@ class KeyDiagnostic(NamedTuple):
     path: Path
     message: str
     hint: str
-
-
-def index_lines(text: str) -> Mapping[Path, int]:
-    """Key of a JSON text → its line. Keys inside lists are not told apart."""
-    found: dict[Path, int] = {}
-    line, held, last = 1, [""], ""
-    for mark in re.findall(_MARK, text):
-        if mark == "\n":
-            line += 1
-        elif mark in "{[":
-            held.append("")
-        elif mark in "}]":
-            held.pop()
-        elif mark == ":":
-            held[-1] = last[1:-1]
-            found.setdefault(tuple(name for name in held[1:] if name), line)
-        last = mark if mark.startswith('"') else last
-    return found
 
 
 def check_keys(values: Mapping[str, Any], *, auto: bool) -> Iterator[KeyDiagnostic]:

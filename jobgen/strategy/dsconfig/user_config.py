@@ -13,6 +13,7 @@ from jobgen.named_tuple import NamedTuple
 from jobgen.strategy.dsconfig import keys
 from jobgen.strategy.dsconfig.chosen import ChosenKey, Path, Written, get, put
 from jobgen.strategy.frameworks import FrameworkRequest
+from jobgen.strategy.json_lines import index_lines
 from jobgen.strategy.spec import TrainDiagnostic
 
 _TOTAL, _MICRO, _STEPS = _BATCH = (
@@ -64,7 +65,7 @@ def read(content: bytes, name: str) -> tuple[UserConfig, list[TrainDiagnostic]]:
         return UserConfig(name, {}, {}), [
             _fault(f"{name} must contain a mapping", '{"train_batch_size": …}')
         ]
-    return UserConfig(name, values, keys.index_lines(text)), []
+    return UserConfig(name, values, index_lines(text)), []
 
 
 def check(found: UserConfig, ranks: int, reader: str) -> Iterator[TrainDiagnostic]:

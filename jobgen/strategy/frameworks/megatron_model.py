@@ -44,6 +44,14 @@ _DEFAULTS = {
     "--moe-aux-loss-coeff": "0.0",
 }
 """What no size of the model says, with Megatron-LM's value."""
+_OTHERS = {
+    "--rotary-base": "500000",
+    "--norm-epsilon": "1e-06",
+    "--hidden-dropout": "0.0",
+    "--attention-dropout": "0.0",
+    "--moe-aux-loss-coeff": "0.01",
+}
+"""Values that published models have instead, as examples: Llama 3's base, Qwen3's epsilon."""
 
 
 def describe_model(
@@ -274,11 +282,13 @@ def list_notes(request: FrameworkRequest) -> Iterator[Note]:
             _MODEL,
         )
     elif arch is not None:
-        left = [f"{option} {value}" for option, value in _list_defaults(arch, words)]
+        left = dict(_list_defaults(arch, words))
         if left:
-            names = ", ".join(left)
+            names = ", ".join(f"{option} {value}" for option, value in left.items())
             message = f"not set by train.model, so Megatron-LM's defaults apply: {names}"
-            yield Note(message, _MODEL)
+            other = next(f"{option} {_OTHERS[option]}" for option in left)
+            hint = f"if your model has others, add them to run:, such as {other}"
+            yield Note(message, _MODEL, hint=hint)
         for option in (name for name in read_values(words) if name in _UNCOUNTED):
             message = f"run: has {option}; the estimates do not count its parameters"
             yield Note(message, ("run",))

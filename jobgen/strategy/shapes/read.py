@@ -2,18 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from jobgen.model.units import clip
+from jobgen.named_tuple import NamedTuple
 from jobgen.strategy.shapes.architecture import Architecture, Experts, Mla
-from jobgen.strategy.shapes.families import EXPERTS, FAMILIES, KEYS, LATENT, LLAMA, ModelFamily
+from jobgen.strategy.shapes.families import (
+    EXPERTS,
+    FAMILIES,
+    KEYS,
+    LATENT,
+    LLAMA,
+    Keys,
+    ModelFamily,
+)
+from jobgen.strategy.shapes.size_rules import list_conflicts
 
-MOST = 1 << 31
+MOST = 1 << 30
 """No size of a model is larger; what is, was not meant."""
 _FASTEST = 1e12
 """No base of a rotation is larger."""
 _OPTIONAL = ("most", "kv_heads", "head_dim", "embedding_dim")
+
+
+class SizeFault(NamedTuple):
+    """Why a config.json makes no model."""
+
+    message: str
+    keys: tuple[str, ...] = ()
+    """Of the file, the last of which is to be changed; none where a key is missing."""
+    hint: str = ""
 
 
 def read(config: Mapping[str, object], name: str) -> tuple[Architecture | None, str]:
@@ -23,6 +42,28 @@ def read(config: Mapping[str, object], name: str) -> tuple[Architecture | None, 
     of families is read as Llama's with what the file says, and the words say so. Without one of
     the sizes that nothing can stand for there is no Architecture.
     """
+    arch, data, doubts = _examine(config, name)
+    if data.faults:
+        return None, "; ".join(fault.message for fault in data.faults)
+    if data.flag("use_qk_norm") or data.flag("qk_layernorm"):
+        doubts = [*doubts, "norms of queries and keys are not counted"]
+    return arch, "; ".join(doubts)
+
+
+def list_impossible(config: Mapping[str, object]) -> list[SizeFault]:
+    """Sizes that no model has, each with its keys: of a type that is not known only those that no
+    type has."""
+    _, data, _ = _examine(config, "")
+    kind = data.data.get("model_type")
+    known = kind is None or (isinstance(kind, str) and kind in FAMILIES)
+    wrong = [fault for fault in data.faults if fault.keys]
+    return wrong if known else [fault for fault in wrong if data.has_wrong_integer(fault)]
+
+
+def _examine(
+    config: Mapping[str, object], name: str
+) -> tuple[Architecture | None, _Config, Sequence[str]]:
+    """The sizes, the part of the file that they are from with its faults, and doubts."""
     inner, doubts = _text(config)
     kind = inner.get("model_type")
     family = FAMILIES.get(kind) if isinstance(kind, str) else None
@@ -36,11 +77,7 @@ def read(config: Mapping[str, object], name: str) -> tuple[Architecture | None, 
     arch = _built(data, family, name)
     if arch is not None and isinstance(kind, str) and kind in _TURNS:
         arch = _TURNS[kind](arch, data)
-    if data.faults:
-        return None, "; ".join(data.faults)
-    if data.flag("use_qk_norm") or data.flag("qk_layernorm"):
-        doubts.append("norms of queries and keys are not counted")
-    return arch, "; ".join(doubts)
+    return arch, data, doubts
 
 
 class _Config:
@@ -48,7 +85,7 @@ class _Config:
 
     def __init__(self, data: Mapping[str, object]) -> None:
         self.data = data
-        self.faults: list[str] = []
+        self.faults: list[SizeFault] = []
 
     def size(self, keys: tuple[str, ...], default: int | None = None, least: int = 1) -> int | None:
         """The first of these keys that has a value; a fault where that is no size."""
@@ -58,7 +95,8 @@ class _Config:
                 continue
             if isinstance(value, int) and not isinstance(value, bool) and least <= value <= MOST:
                 return value
-            self.faults.append(f"{key} must be an integer from {least} to {MOST}")
+            message = f"{key} must be an integer from {least} to {MOST}, not {clip(str(value))}"
+            self.faults.append(SizeFault(message, (key,)))
             return None
         return default
 
@@ -67,8 +105,23 @@ class _Config:
         before = len(self.faults)
         value = self.size(keys, default)
         if value is None and len(self.faults) == before:
-            self.faults.append(f"{keys[0]} is missing")
+            self.faults.append(SizeFault(f"{keys[0]} is missing"))
         return value or 1
+
+    def name(self, keys: tuple[str, ...]) -> str:
+        """The first of these keys that has a value."""
+        return next((key for key in keys if self.data.get(key) is not None), "".join(keys[:1]))
+
+    def add_conflicts(self, sizes: Mapping[str, int | None], keys: Keys) -> None:
+        """A fault for each two of these sizes that do not go together."""
+        names = {size: self.name(each) for size, each in keys.items()}
+        found = list_conflicts(sizes, names)
+        self.faults += (SizeFault(each.message, each.keys, each.hint) for each in found)
+
+    def has_wrong_integer(self, fault: SizeFault) -> bool:
+        """Whether the fault is a number that is no size of any model."""
+        value = self.data.get(fault.keys[-1]) if len(fault.keys) == 1 else None
+        return isinstance(value, int) and not isinstance(value, bool)
 
     def flag(self, key: str, default: bool = False) -> bool:
         """Whether it says true; the default where it says neither true nor false."""
@@ -96,9 +149,9 @@ def _built(data: _Config, family: ModelFamily, name: str) -> Architecture | None
     }
     fields: dict[str, Any] = {**family.has, **found, **_flags(data, family)}
     hidden, heads = fields["hidden"], fields["heads"]
+    if not (family.latent or data.faults):
+        data.add_conflicts(found, keys)
     fields["kv_heads"] = fields["kv_heads"] or heads
-    if fields["head_dim"] is None and hidden % heads and not (family.latent or data.faults):
-        data.faults.append(f"head_dim is missing, and {heads} heads do not divide {hidden}")
     fields["head_dim"] = fields["head_dim"] or hidden // heads
     fields["ffn"] = fields["ffn"] or 4 * hidden
     if family.learned is not None:
@@ -141,9 +194,9 @@ def _latent(data: _Config) -> Mla:
 
 
 def _experts(data: _Config, layers: int, ffn: int) -> Experts:
-    count, active = data.need(EXPERTS["count"]), data.need(EXPERTS["active"])
-    if active > count:
-        data.faults.append(f"each token uses {active} of {count} experts")
+    keys = {"experts": EXPERTS["count"], "experts_active": EXPERTS["active"]}
+    count, active = (data.need(each) for each in keys.values())
+    data.add_conflicts({"experts": count, "experts_active": active}, keys)
     width = data.size(EXPERTS["ffn"], ffn) or ffn
     shared = (data.size(("n_shared_experts",), 0, least=0) or 0) * width
     listed = data.data.get("mlp_only_layers")

@@ -200,12 +200,23 @@ def test_nodes_that_the_cluster_lacks_are_no_help() -> None:
 
 
 def test_a_note_says_by_what_it_is_tight() -> None:
-    for room, said in ((0.9, "leaves 21 % free, but up to 21.6 GiB may be needed"),):
-        asked = ask("meta-llama/Llama-3.2-1B", strategy="fsdp2")
-        whole = estimate_option(Rung(0, "fsdp2", asked.train), asked).memory.nvidia_smi
-        machine = asked.machine._replace(memory=whole / room)
-        found = estimate_option(Rung(0, "fsdp2", asked.train), asked._replace(machine=machine))
-        assert (found.verdict, found.note) == ("tight", said)
+    asked = ask("meta-llama/Llama-3.2-1B", strategy="fsdp2")
+    whole = estimate_option(Rung(0, "fsdp2", asked.train), asked).memory.nvidia_smi
+    machine = asked.machine._replace(memory=whole / 0.9)
+    found = estimate_option(Rung(0, "fsdp2", asked.train), asked._replace(machine=machine))
+    room = "leaves 21 % free, but up to 21.6 GiB may be needed"
+    assert (found.verdict, found.note) == ("tight", room)
+
+
+def test_what_the_job_sets_stands_in_every_row_once() -> None:
+    asked = ask("meta-llama/Llama-3.1-8B", strategy="ddp", activation_checkpointing="full")
+    names = [option.name for option in advise(asked, auto=False).options]
+    assert len(names) == len(set(names))
+    assert "ddp+full" in names
+    assert "ddp" not in names
+    asked = ask("meta-llama/Llama-3.1-8B", strategy="fsdp2", tp=2)
+    titles = [option.title for option in advise(asked, auto=True).options]
+    assert len(titles) == len(set(titles))
 
 
 @pytest.mark.parametrize(

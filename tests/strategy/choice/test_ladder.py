@@ -50,6 +50,12 @@ def test_no_change_is_advised_that_the_framework_refuses(framework: str) -> None
     question = question._replace(train=train, launcher=launcher)
     start = estimate_option(Rung(0, "own", train), question)
     words = {lever.change for lever in find_levers(start, question)}
+    lacking = framework in {"megatron", "torchtitan"}
+    assert ("train.optimizer: adamw8bit" in words) is not lacking
+    fused = "train.loss: fused (Liger or cut cross entropy in the program)"
+    chunked = "train.loss: chunked (ChunkedLossWrapper in the function of --config)"
+    losses = {"megatron": set(), "torchtitan": {chunked}}.get(framework, {fused})
+    assert {word for word in words if "train.loss" in word} == losses
     for kind in ("selective", "full"):
         if f"train.activation_checkpointing: {kind}" in words:
             assert list_faults(question, train.replace(activation_checkpointing=kind)) == ()

@@ -67,17 +67,23 @@ SMALL = {
     "pad_token_id": None,
 }
 GPT = {"n_layer": 2, "n_embd": 64, "n_head": 4, "n_inner": 96, "vocab_size": 160}
-MIXED = {**SMALL, "num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 24}
+MIXED = {
+    **SMALL,
+    "num_experts": 8,
+    "num_experts_per_tok": 2,
+    "moe_intermediate_size": 24,
+    "num_key_value_heads": 2,
+}
 LATENT = {**MIXED, "n_routed_experts": 8, "first_k_dense_replace": 2, "kv_lora_rank": 32}
 
 VARIANTS: list[tuple[str, dict[str, Any]]] = [
     ("llama", {**SMALL, "attention_bias": True, "mlp_bias": True, "num_key_value_heads": 2}),
     ("llama", {**SMALL, "tie_word_embeddings": True, "head_dim": 32}),
-    ("mistral", {**SMALL, "head_dim": 24}),
+    ("mistral", {**SMALL, "num_key_value_heads": 2, "head_dim": 24}),
     ("qwen2_moe", {**MIXED, "qkv_bias": False, "decoder_sparse_step": 2}),
     ("qwen2_moe", {**MIXED, "shared_expert_intermediate_size": 48, "mlp_only_layers": [0, 3]}),
     ("qwen3_moe", {**MIXED, "decoder_sparse_step": 3, "attention_bias": True}),
-    ("gemma", {**SMALL, "attention_bias": True}),
+    ("gemma", {**SMALL, "num_key_value_heads": 2, "attention_bias": True}),
     ("gemma3_text", {**SMALL, "tie_word_embeddings": False}),
     ("phi", {**SMALL, "num_key_value_heads": 2}),
     ("gpt2", {**GPT, "tie_word_embeddings": False}),

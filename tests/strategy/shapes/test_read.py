@@ -44,11 +44,18 @@ def changed(**values: Any) -> tuple[Architecture | None, str]:
         ({"vocab_size": True}, "vocab_size must be an integer"),
         ({"intermediate_size": None}, "intermediate_size is missing"),
         ({"num_key_value_heads": [8]}, "num_key_value_heads must be an integer"),
-        ({"num_attention_heads": 7}, "head_dim is missing, and 7 heads do not divide 64"),
+        (
+            {"num_attention_heads": 7},
+            "num_attention_heads 7 does not divide hidden_size 64, and head_dim is not set",
+        ),
+        (
+            {"num_attention_heads": 4, "num_key_value_heads": 3},
+            "num_key_value_heads 3 does not divide num_attention_heads 4",
+        ),
         ({"model_type": "mixtral"}, "num_local_experts is missing; num_experts_per_tok is missing"),
         (
             {"model_type": "mixtral", "num_local_experts": 4, "num_experts_per_tok": 5},
-            "5 of 4 experts",
+            "num_experts_per_tok 5 is more than num_local_experts 4",
         ),
         ({"model_type": "gpt2"}, "n_positions is missing"),
         ({"model_type": "new_one", "num_experts": 8}, "num_experts_per_tok is missing"),
