@@ -312,6 +312,8 @@ def _setup(said: Mapping[str, str]) -> Setup:
         sequence_parallel=framework in {"torchtitan", "nanotron", "megatron"}
         and "no sequence parallelism" not in said["notes"],
         overlap_tp=_overlaps_tp(said),
+        overlap_reduce=_overlaps_data(said, framework),
+        overlap_gather=_overlaps_data(said, framework),
         fused_dispatch=re.search("DeepEP|HybridEP", said["locator"] + said["notes"]) is not None,
         overlap_experts="overlap_moe_expert_parallel_comm" in said["notes"],
         chunks=max(1, _int(said["vpp"], 1)) if pp > 1 else 1,
@@ -363,6 +365,13 @@ def _overlaps_tp(said: Mapping[str, str]) -> bool:
     nemo = _is_nemo(said) and "without tp_comm_overlap" not in said["notes"]
     follows = "Megatron-LM examples/llama" in said["source"]
     return nemo or follows or said["notes"].startswith("async TP")
+
+
+def _overlaps_data(said: Mapping[str, str], framework: str) -> bool:
+    """Megatron-LM of 2021 had all gradients reduced after the last backward pass
+    (megatron/training.py, ``train_step``)."""
+    late = framework == "megatron" and _is_old(said)
+    return not late and "without overlap of communication" not in said["notes"]
 
 
 _OLD = re.compile(r"bigscience|april2021|SC21|blog pytorch-fsdp", re.IGNORECASE)
@@ -476,7 +485,7 @@ def _machine(said: Mapping[str, str]) -> ClusterHardware:
         peak, bandwidth = peak * (int(watts[1]) / _H100_WATTS) ** (1 / 3), 2.4e12
     size = _number(said["gpu_mem_gb"]) or found.memory_gib
     memory = size / found.memory_gib * found.memory_mib * MIB
-    link = next((speed for word, speed in _LINKS.items() if word in said["intra"]), None)
+    link = _link(said["intra"])
     return ClusterHardware(
         gpu=found.name,
         memory=memory,
@@ -492,11 +501,19 @@ def _machine(said: Mapping[str, str]) -> ClusterHardware:
     )
 
 
+def _link(words: str) -> float | None:
+    """Bytes per second of what joins GPUs, in one direction: as it says, or by its generation."""
+    stated = re.search(r"(\d+) GB/s", words)
+    if stated:
+        return int(stated[1]) / 2 * 1e9
+    return next((speed for word, speed in _LINKS.items() if word in words), None)
+
+
 def _network(words: str) -> float:
     """Bytes per second of one GPU's share, in one direction."""
     node = re.search(r"(\d+) ?Gb/s per node", words) or re.search(r"^(\d+) Gb/s$", words)
     several = re.search(r"(\d+) ?x ?(\d+) ?Gb/s", words)
-    each = re.search(r"(\d+) ?Gb/s per GPU", words)
+    each = re.search(r"(\d+) ?Gb/s (?:per GPU|IB$)", words)
     if several:
         return int(several[1]) * int(several[2]) / 8 / 8 * 1e9
     if each:

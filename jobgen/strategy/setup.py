@@ -128,6 +128,12 @@ class Setup(NamedTuple):
     overlap_tp: bool = False
     """With tp: what a layer sends goes piece by piece beside its products, as with Megatron's
     ``--tp-comm-overlap`` and torchtitan's asynchronous tp."""
+    overlap_reduce: bool = True
+    """Gradients are reduced beside the backward pass, as with DDP's buckets, DeepSpeed's
+    ``overlap_comm`` and Megatron's ``--overlap-grad-reduce``; where not, after it."""
+    overlap_gather: bool = True
+    """Megatron's zero1: parameters are gathered beside the forward pass, as with
+    ``--overlap-param-gather``; where not, after the optimizer's step."""
     fused_dispatch: bool = False
     """With ep: a token is sent once to each node and forwarded inside it, as DeepEP and HybridEP
     do; NCCL's all-to-all sends it once for each of its experts."""

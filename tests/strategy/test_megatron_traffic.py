@@ -12,6 +12,7 @@ from jobgen.strategy.frameworks.megatron_traffic import MegatronTraffic, read_tr
     [
         ("", MegatronTraffic()),
         ("--tp-comm-overlap", MegatronTraffic(overlap_tp=True)),
+        ("--overlap-grad-reduce", MegatronTraffic(overlap_reduce=True)),
         ("--moe-token-dispatcher-type flex", MegatronTraffic(fused_dispatch=True)),
         ("--moe-token-dispatcher-type alltoall", MegatronTraffic()),
         ("--overlap-moe-expert-parallel-comm", MegatronTraffic(overlap_experts=True)),

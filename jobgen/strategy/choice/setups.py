@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from jobgen.named_tuple import NamedTuple
 from jobgen.strategy.batch import assume_batch
 from jobgen.strategy.estimate import ClusterHardware
-from jobgen.strategy.frameworks.megatron_traffic import read_traffic
+from jobgen.strategy.frameworks.megatron_traffic import MegatronTraffic, read_traffic
 from jobgen.strategy.measured_model import MeasuredModel
 from jobgen.strategy.memory.recipes import get_recipe
 from jobgen.strategy.setup import Adapters, Loss, Recipe, Setup
@@ -72,6 +72,8 @@ _PREPARED = ("accelerate", "hf-trainer")
 """Frameworks whose programs prepare a quantized model with peft."""
 _BUCKET = 500_000_000
 """DeepSpeed's reduce_bucket_size by default (runtime/zero/config.py)."""
+_BUCKET_MB = 25
+"""DDP's buckets by default: torch's distributed.hpp, kDefaultBucketBytesCap."""
 _BYTES = {"fp32": 4, "bf16": 2, "fp16": 2}
 _CALLED = {
     "fp32": "fp32",
@@ -118,7 +120,7 @@ def build_setup(strategy: Strategy, ask: Ask, train: Train | None = None) -> Set
         fused_norms=native,
         repeat_kv=framework == "torchtitan",
         sequence_parallel=mesh.tp > 1 and framework in {"torchtitan", "megatron"},
-        **own._asdict(),
+        **own._replace(overlap_reduce=_reduces_beside(strategy, own))._asdict(),
         adapters=_adapters(strategy, train),
         expandable=ask.expandable,
         world_per_node=ask.world.ranks_per_node,
@@ -132,6 +134,15 @@ def build_setup(strategy: Strategy, ask: Ask, train: Train | None = None) -> Set
 def choose_loss(framework: str, loss: Loss) -> Loss:
     """How the framework computes the loss that the job names: Megatron's plain one is in place."""
     return "in-place" if framework == "megatron" and loss == "plain" else loss
+
+
+def _reduces_beside(strategy: Strategy, own: MegatronTraffic) -> bool:
+    """Whether gradients are reduced beside the backward pass. Megatron does so by an option, which
+    jobgen passes with zero1 and with buckets of another size (``frameworks/megatron.py``)."""
+    if strategy.framework != "megatron":
+        return True
+    passed = strategy.trait.stage == 1 or strategy.settings.bucket_mb != _BUCKET_MB
+    return passed or own.overlap_reduce
 
 
 def _choose_bucket(strategy: Strategy, ask: Ask) -> int:

@@ -12,6 +12,7 @@ class MegatronTraffic(NamedTuple):
     """Of ``run:``; the names are those of :class:`jobgen.strategy.setup.Setup`."""
 
     overlap_tp: bool = False
+    overlap_reduce: bool = False
     fused_dispatch: bool = False
     overlap_experts: bool = False
     chunks: int = 1
@@ -26,6 +27,7 @@ def read_traffic(words: Sequence[str], layers: int, pp: int) -> MegatronTraffic:
     values = read_values(words)
     return MegatronTraffic(
         "--tp-comm-overlap" in values,
+        "--overlap-grad-reduce" in values,
         values.get("--moe-token-dispatcher-type") == "flex",
         "--overlap-moe-expert-parallel-comm" in values,
         _count_chunks(values.get, layers, pp),
