@@ -288,6 +288,7 @@ def _setup(said: Mapping[str, str]) -> Setup:
     shard = 1 if strategy in {"ddp", "3d", "fsdp-no-shard"} else data
     micro, gas = _batch(said, data, pp)
     native = framework in {"nanotron", "megatron", "megatron-deepspeed"}
+    legacy = framework == "megatron" and "legacy layers" in said["notes"]
     return Setup(
         model=build_model(_shape(said)),
         strategy=strategy,
@@ -307,7 +308,7 @@ def _setup(said: Mapping[str, str]) -> Setup:
         persistent_grads=native or (strategy == "ddp" and data > 1),
         # InternEvo steps with torch's own AdamW (train/training_internlm.py)
         fused_step=framework not in {"transformers", "internevo"},
-        repeat_kv=framework in {"torchtitan", "torchtune", "litgpt", "thunder"},
+        repeat_kv=legacy or framework in {"torchtitan", "torchtune", "litgpt", "thunder"},
         loose=bool(re.search(r"variable-length|padded, not packed", said["notes"])),
         sequence_parallel=framework in {"torchtitan", "nanotron", "megatron"}
         and "no sequence parallelism" not in said["notes"],
@@ -321,7 +322,8 @@ def _setup(said: Mapping[str, str]) -> Setup:
         step_in_backward="in bwd" in said["optimizer"],
         fused_norms=framework == "megatron"
         or _FUSED_NORMS.search(said["source"] + said["notes"]) is not None,
-        fused_activation=framework == "megatron",
+        fused_activation=framework == "megatron" and not legacy,
+        legacy=legacy,
         reentrant=framework == "transformers" and not _is_recent(said),
         unsynced=framework == "automodel"
         or (framework == "transformers" and _is_unsynced(said, strategy)),

@@ -104,6 +104,10 @@ class Setup(NamedTuple):
     Engine's: a norm keeps its input and no copy in fp32."""
     fused_activation: bool = False
     """A gated activation is one kernel that keeps its input only, as Megatron's."""
+    legacy: bool = False
+    """Layers of Megatron-LM before megatron-core (``--use-legacy-models``): a gated activation and
+    rotation are single operations, and attention is flash-attn's own kernel, for which keys and
+    values are repeated (megatron/legacy/model/transformer.py)."""
     reentrant: bool = False
     """Checkpointing is torch's reentrant kind, transformers' default before release 5."""
     unsynced: bool = False

@@ -9,6 +9,7 @@ from jobgen.named_tuple import NamedTuple
 from jobgen.strategy.batch import assume_batch
 from jobgen.strategy.estimate import ClusterHardware
 from jobgen.strategy.frameworks.megatron_traffic import MegatronTraffic, read_traffic
+from jobgen.strategy.frameworks.program_options import read_values
 from jobgen.strategy.measured_model import MeasuredModel
 from jobgen.strategy.memory.recipes import get_recipe
 from jobgen.strategy.setup import Adapters, Loss, Recipe, Setup
@@ -92,6 +93,7 @@ def build_setup(strategy: Strategy, ask: Ask, train: Train | None = None) -> Set
     native = framework == "megatron"
     layers = ask.model.sizes.layers
     own = read_traffic(ask.run_args if native else (), layers, mesh.pp)
+    legacy = native and "--use-legacy-models" in read_values(ask.run_args)
     batch = strategy.batch or assume_batch(framework, mesh.data)
     if ask.measured and not strategy.batch:
         batch = batch._replace(micro=ask.measured.micro)
@@ -110,7 +112,8 @@ def build_setup(strategy: Strategy, ask: Ask, train: Train | None = None) -> Set
         framework=framework,
         copied_grads=mesh.data > 1 and _copies_grads(strategy),
         persistent_grads=native or zero or (strategy.trait.family == "ddp" and mesh.data > 1),
-        fused_activation=native,
+        fused_activation=native and not legacy,
+        legacy=legacy,
         fused_step=framework in _FUSED if strategy.fused is None else strategy.fused,
         keeps_full_copy=strategy.settings.state_dict == "full",
         loss=choose_loss(framework, train.loss),
@@ -118,7 +121,7 @@ def build_setup(strategy: Strategy, ask: Ask, train: Train | None = None) -> Set
         reduce_bucket=_choose_bucket(strategy, ask),
         compiled=train.compiled,
         fused_norms=native,
-        repeat_kv=framework == "torchtitan",
+        repeat_kv=framework == "torchtitan" or legacy,
         sequence_parallel=mesh.tp > 1 and framework in {"torchtitan", "megatron"},
         **own._replace(overlap_reduce=_reduces_beside(strategy, own))._asdict(),
         adapters=_adapters(strategy, train),

@@ -255,8 +255,9 @@ def compute_attention(setup: Setup, machine: ClusterHardware) -> products.Both:
     heads = sizes.heads / setup.mesh.tp
     work = 2.0 * setup.tokens * setup.seq * heads * (qk + v)
     if setup.flash:
+        kernels = "" if setup.legacy else setup.framework
         ahead, back = (
-            work / 2 / rates.get_attention_rate(machine, setup.framework, backward=backward)
+            work / 2 / rates.get_attention_rate(machine, kernels, backward=backward)
             for backward in (False, True)
         )
         return products.Both(ahead, 2.5 * back)

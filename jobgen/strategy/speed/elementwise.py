@@ -24,8 +24,8 @@ def count_elementwise(setup: Setup, tensors: tuple[Tensor, ...]) -> float:
     """
     sizes, tp = setup.model.sizes, setup.mesh.tp
     e = rates.FP32 if products.is_prepared(setup) else setup.recipe.compute
-    fused = setup.compiled or setup.framework == "megatron"
-    whole = fused or setup.fused_norms
+    fused = setup.compiled or is_fused_layer(setup)
+    whole = fused or (setup.fused_norms and not setup.legacy)
     width = float(sizes.hidden * _count_stream(setup, e))
     if setup.sequence_parallel:
         width /= tp
@@ -38,6 +38,11 @@ def count_elementwise(setup: Setup, tensors: tuple[Tensor, ...]) -> float:
     if setup.repeat_kv and sizes.kv_heads < sizes.heads:
         width += 2 * e * (sizes.heads + sizes.kv_heads) * sizes.head_dim / tp
     return width * setup.tokens
+
+
+def is_fused_layer(setup: Setup) -> bool:
+    """Whether Megatron's kernels join activation and gate, and the operations of rotation."""
+    return setup.framework == "megatron" and not setup.legacy
 
 
 def count_moved(setup: Setup, tensors: tuple[Tensor, ...]) -> float:
