@@ -149,7 +149,7 @@ def _shape(said: Mapping[str, str]) -> Architecture:
                 name=plain.name,
                 vocab=plain.vocab,
                 fused_qkv=plain.fused_qkv,
-                rotary="part" if plain.rotary == "part" else known.rotary,
+                rotary=known.rotary if plain.rotary == "whole" else plain.rotary,
             )
     return plain
 
@@ -178,7 +178,7 @@ def _plain_shape(said: Mapping[str, str]) -> Architecture:
         mlp_bias=classic,
         fused_qkv=litgpt,
         # what is rotated is put beside what is not, of however many elements (litgpt/model.py)
-        rotary="part" if litgpt else "whole",
+        rotary="part" if litgpt else "" if "ALiBi" in said["notes"] else "whole",
     )
 
 
@@ -303,6 +303,7 @@ def _setup(said: Mapping[str, str]) -> Setup:
         gathers_as_stored="without MixedPrecision" in said["notes"],
         framework="megatron" if framework in {"nanotron", "megatron"} else framework,
         flash=said["flash_attn"] != "0",
+        tf32="TF32" in said["notes"],
         compiled=said["compile"] == "1",
         loss=_loss(said, framework),  # type: ignore[arg-type]
         persistent_grads=native or (strategy == "ddp" and data > 1),

@@ -93,6 +93,9 @@ class Setup(NamedTuple):
     framework: str = "torch"
     flash: bool = True
     """Attention without the matrix of scores in memory."""
+    tf32: bool = False
+    """Products of fp32 are rounded to TF32, for which GPUs since Ampere have tensor cores:
+    ``torch.backends.cuda.matmul.allow_tf32``."""
     compiled: bool = False
     loss: Loss = "plain"
     """How logits become the loss: eagerly in fp32, so that fp32 logits are held until the backward

@@ -49,6 +49,8 @@ class Ask(NamedTuple):
     """GPUs of each node that the job could request, too, each with a rank more."""
     expandable: bool = False
     """Whether the job's environment sets ``expandable_segments`` of the allocator."""
+    tf32: bool = False
+    """Whether the job's environment or words round products of fp32 to TF32."""
     unset_network: tuple[str, ...] = ()
     """Keys that the profile's ``network`` lacks, in place of which a bandwidth is assumed."""
 
@@ -119,6 +121,7 @@ def build_setup(strategy: Strategy, ask: Ask, train: Train | None = None) -> Set
         loss=choose_loss(framework, train.loss),
         unsynced=framework in _UNSYNCED,
         reduce_bucket=_choose_bucket(strategy, ask),
+        tf32=ask.tf32,
         compiled=train.compiled,
         fused_norms=native,
         repeat_kv=framework == "torchtitan" or legacy,

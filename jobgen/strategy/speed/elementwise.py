@@ -31,7 +31,7 @@ def count_elementwise(setup: Setup, tensors: tuple[Tensor, ...]) -> float:
         width /= tp
     gate = 3 if fused else 5
     width += _ffn(setup, tensors) / tp * (gate if sizes.gated else 2) * e
-    if not sizes.positions:
+    if sizes.rotary and not sizes.positions:
         turned = (sizes.heads + sizes.kv_heads) * sizes.head_dim / tp
         joined = whole and setup.framework not in _COMPLEX
         width += turned * (2 * e if joined else 10 * e)

@@ -108,6 +108,9 @@ VECTOR = {
 """How many times faster tensor cores are in 16 bits than the ordinary ones in fp32 (datasheets):
 cards for graphics have many more of the ordinary ones."""
 VECTOR_OTHERS = 16
+TF32 = {"Ampere": 0.5, "Ada": 0.5, "Hopper": 0.5, "Blackwell": 0.5}
+"""What tensor cores do of it in TF32, dense (datasheets): A100 156 of 312 TFLOP/s, A40 75 of 150,
+L40S 183 of 362, H100 495 of 989, B200 1.1 of 2.2 PFLOP/s. Older ones have no TF32."""
 MEMORY = {"CDNA3": 0.77}
 MEMORY_OTHERS = 0.92
 """Of the bandwidth of GPU memory that a kernel reaches which only reads and writes: 2.2 of 2.4 TB/s
@@ -172,6 +175,12 @@ def get_attention_rate(
 def get_vector_rate(machine: ClusterHardware) -> float:
     """FLOP/s of a matrix product without tensor cores, as near its peak as ``get_matmul_rate``."""
     return get_matmul_rate(machine) / _look_up(VECTOR, machine, VECTOR_OTHERS)
+
+
+def get_tf32_share(machine: ClusterHardware) -> float:
+    """What is left of ``get_matmul_rate`` for fp32 products as TF32, or without tensor cores."""
+    without = 1 / _look_up(VECTOR, machine, VECTOR_OTHERS)
+    return max(without, TF32.get(machine.architecture, without))
 
 
 def _look_up(table: Mapping[str, float], machine: ClusterHardware, default: float) -> float:

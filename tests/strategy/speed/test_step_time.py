@@ -14,7 +14,8 @@ from jobgen.strategy.setup import Adapters, Recipe, Setup
 from jobgen.strategy.shapes.architecture import Architecture
 from jobgen.strategy.shapes.count import build_model
 from jobgen.strategy.spec import Mesh, Offloaded
-from jobgen.strategy.speed.compute import compute_attention, compute_neighbors
+from jobgen.strategy.speed.attention import compute_attention
+from jobgen.strategy.speed.compute import compute_neighbors
 from jobgen.strategy.speed.machine_model import build_machine
 from jobgen.strategy.speed.rates import SLOWEST, get_memory_rate
 from jobgen.strategy.speed.step_time import compute_step
@@ -198,6 +199,22 @@ def test_fp8_is_faster_where_there_are_units_for_it() -> None:
 def test_fp32_does_without_tensor_cores() -> None:
     fp32 = Recipe("fp32", 4, 4, 0, 8, compute=4, reduce=4)
     assert compute_step(llama(recipe=fp32), A100).compute > 8 * compute_step(llama(), A100).compute
+
+
+def test_tf32_takes_tensor_cores_at_half_their_rate_where_there_are_any() -> None:
+    fp32 = llama(recipe=Recipe("fp32", 4, 4, 0, 8, compute=4, reduce=4))
+    wide = compute_step(fp32._replace(tf32=True), A100).compute
+    assert 1.7 < wide / compute_step(llama(), A100).compute < 2.2
+    volta = A100._replace(architecture="Volta", gpu="V100-SXM2-32GB")
+    for asked in (fp32, fp32._replace(flash=False)):
+        plain, rounded = (compute_step(asked._replace(tf32=on), volta) for on in (False, True))
+        assert plain.compute == pytest.approx(rounded.compute, rel=0.2)
+
+
+def test_attention_of_fp32_is_no_faster_than_its_products() -> None:
+    fp32 = llama(recipe=Recipe("fp32", 4, 4, 0, 8, compute=4, reduce=4))
+    narrow, wide = (compute_attention(one, A100).forward for one in (llama(), fp32))
+    assert wide > 5 * narrow
 
 
 def test_torch_compile_leaves_complex_rotation_and_an_eager_loss_alone() -> None:
