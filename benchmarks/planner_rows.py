@@ -288,7 +288,7 @@ def _setup(said: Mapping[str, str]) -> Setup:
     shard = 1 if strategy in {"ddp", "3d", "fsdp-no-shard"} else data
     micro, gas = _batch(said, data, pp)
     native = framework in {"nanotron", "megatron", "megatron-deepspeed"}
-    legacy = framework == "megatron" and "legacy layers" in said["notes"]
+    legacy = framework == "megatron-deepspeed" or "legacy layers" in said["notes"]
     return Setup(
         model=build_model(_shape(said)),
         strategy=strategy,
@@ -321,7 +321,7 @@ def _setup(said: Mapping[str, str]) -> Setup:
         chunks=max(1, _int(said["vpp"], 1)) if pp > 1 else 1,
         adapters=_adapters(said),
         step_in_backward="in bwd" in said["optimizer"],
-        fused_norms=framework == "megatron"
+        fused_norms=framework in {"megatron", "megatron-deepspeed"}
         or _FUSED_NORMS.search(said["source"] + said["notes"]) is not None,
         fused_activation=framework == "megatron" and not legacy,
         legacy=legacy,

@@ -45,7 +45,7 @@ FRAMEWORKS: Table = (
     (r"torchtune", "torchtune"),
     (r"lightning-thunder", "thunder"),
     (r"litgpt", "litgpt"),
-    (r"bigscience|gpt-neox", "megatron-deepspeed"),
+    (r"bigscience|gpt-neox|megatron-deepspeed", "megatron-deepspeed"),
     (r"megatron|nemo|flagscale", "megatron"),
     (r"foundry", "mosaic"),
     (r"internevo|internlm/", "internevo"),
