@@ -237,7 +237,9 @@ _PREPARED = re.compile(r"/trl|\bSFT|/peft|kbit", re.IGNORECASE)
 """Sources whose quantized models peft prepares."""
 
 
-_FUSED_NORMS = re.compile(r"QwenLM/Qwen |\bliger\b|Transformer Engine", re.IGNORECASE)
+_FUSED_NORMS = re.compile(
+    r"QwenLM/Qwen |\bliger\b|Transformer Engine|use_fused_rms_norm and", re.IGNORECASE
+)
 """Runs whose norms and rotation are one kernel each: the first Qwen's own code takes both from
 flash-attn, and Liger and Transformer Engine replace them."""
 _NARROW = r"^(pure bf16|nf4 base \+ bf16)"
@@ -288,7 +290,8 @@ def _setup(said: Mapping[str, str]) -> Setup:
     shard = 1 if strategy in {"ddp", "3d", "fsdp-no-shard"} else data
     micro, gas = _batch(said, data, pp)
     native = framework in {"nanotron", "megatron", "megatron-deepspeed"}
-    legacy = framework == "megatron-deepspeed" or "legacy layers" in said["notes"]
+    plain = re.search("legacy layers|no other fused operation", said["notes"]) is not None
+    legacy = framework == "megatron-deepspeed" or plain
     return Setup(
         model=build_model(_shape(said)),
         strategy=strategy,
@@ -325,6 +328,7 @@ def _setup(said: Mapping[str, str]) -> Setup:
         or _FUSED_NORMS.search(said["source"] + said["notes"]) is not None,
         fused_activation=framework == "megatron" and not legacy,
         legacy=legacy,
+        hidden_dropout="hidden dropout" in said["notes"],
         reentrant=framework == "transformers" and not _is_recent(said),
         unsynced=framework == "automodel"
         or (framework == "transformers" and _is_unsynced(said, strategy)),
@@ -422,7 +426,7 @@ def _bucket(said: Mapping[str, str], strategy: str, framework: str) -> int:
     """Elements of DeepSpeed's bucket: 2e8 in transformers' configuration for ZeRO-2, and a matrix
     of the model in that for ZeRO-3 (tests/deepspeed), which published fine-tuning starts from;
     elsewhere DeepSpeed's default."""
-    if framework != "deepspeed":
+    if framework not in {"deepspeed", "paddle"}:
         return 500_000_000
     return _int(said["hidden"], 0) ** 2 if strategy == "zero3" else 200_000_000
 

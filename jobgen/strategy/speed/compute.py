@@ -37,7 +37,7 @@ _LOSS_BYTES = {"plain": 32, "narrow": 16}
 back, or all that in 16 bits."""
 _FUSED_LOSS_BYTES = 8
 """Compiled, or in chunks: read three times, written once, in 16 bits."""
-_OWN_CHECKPOINT = ("megatron", "megatron-deepspeed", "deepspeed")
+_OWN_CHECKPOINT = ("megatron", "megatron-deepspeed", "deepspeed", "paddle")
 _NEVER_STOPS = ("torchtitan",)
 """Frameworks that do not let torch's checkpoint stop early: ``early_stop=False``."""
 _COMPILES_WITHIN = ("torchtune",)

@@ -16,7 +16,7 @@ _BUCKET = 25 << 20
 """Bytes that DDP reduces at once (torch's distributed.hpp, kDefaultBucketBytesCap)."""
 _SHARDS_PARAMETERS = 3
 """The stage of ZeRO."""
-_REDUCES_ALL = ("deepspeed", "accelerate", "hf-trainer", "lightning", "megatron-deepspeed")
+_REDUCES_ALL = ("deepspeed", "accelerate", "hf-trainer", "lightning", "none", "megatron-deepspeed")
 """Frameworks whose ZeRO-1 and ZeRO-2 are DeepSpeed's: each rank gets all of a bucket reduced, and
 keeps its part (runtime/zero/stage_1_and_2.py, ``allreduce_and_scatter``, since 0.12.4;
 runtime/pipe/engine.py, ``_bf16_reduce_grads``)."""
