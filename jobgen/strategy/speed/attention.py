@@ -42,9 +42,8 @@ def compute_attention(setup: Setup, machine: ClusterHardware) -> products.Both:
     work = 2.0 * setup.tokens * setup.seq * heads * (qk + v)
     rate = products.get_rate(setup.recipe.compute, machine, tf32=setup.tf32)
     if setup.flash:
-        kernels = (
-            "flash-attn" if setup.legacy and setup.framework == "megatron" else setup.framework
-        )
+        # legacy layers of Megatron-LM have flash-attn's
+        kernels = "" if setup.legacy and setup.framework == "megatron" else setup.framework
         ahead, back = (
             work / 2 / min(rate, rates.get_attention_rate(machine, kernels, backward=backward))
             for backward in (False, True)
