@@ -320,6 +320,7 @@ def _setup(said: Mapping[str, str]) -> Setup:
         overlap_reduce=_overlaps_data(said, framework),
         overlap_gather=_overlaps_data(said, framework),
         fused_dispatch=re.search("DeepEP|HybridEP", said["locator"] + said["notes"]) is not None,
+        gathers_tokens="allgather dispatcher" in said["notes"],
         overlap_experts="overlap_moe_expert_parallel_comm" in said["notes"],
         chunks=max(1, _int(said["vpp"], 1)) if pp > 1 else 1,
         adapters=_adapters(said),

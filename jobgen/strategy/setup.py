@@ -147,6 +147,9 @@ class Setup(NamedTuple):
     fused_dispatch: bool = False
     """With ep: a token is sent once to each node and forwarded inside it, as DeepEP and HybridEP
     do; NCCL's all-to-all sends it once for each of its experts."""
+    gathers_tokens: bool = False
+    """With experts: each rank gathers the tokens of all ranks that share experts with it, as with
+    Megatron's ``--moe-token-dispatcher-type allgather``, its default."""
     overlap_experts: bool = False
     """With ep: what one micro-batch sends to its experts goes beside the computing of another, as
     with Megatron's ``--overlap-moe-expert-parallel-comm``."""

@@ -95,7 +95,7 @@ def build_setup(strategy: Strategy, ask: Ask, train: Train | None = None) -> Set
     zero = strategy.trait.family == "zero"
     native = framework == "megatron"
     layers = ask.model.sizes.layers
-    own = read_traffic(ask.run_args if native else (), layers, mesh.pp)
+    own = read_traffic(ask.run_args, layers, mesh.pp) if native else MegatronTraffic()
     legacy = native and "--use-legacy-models" in read_values(ask.run_args)
     batch = strategy.batch or assume_batch(framework, mesh.data)
     if ask.measured and not strategy.batch:

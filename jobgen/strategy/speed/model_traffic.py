@@ -97,7 +97,8 @@ def _experts(setup: Setup) -> Iterator[Traffic]:
     two, or one where torch's checkpoint stops before tokens come back.
 
     Where ranks of tp share each expert, they gather what all of them received, and reduce what they
-    return (Megatron-LM, core/transformer/moe/token_dispatcher.py, ``dispatch_postprocess``).
+    return (Megatron-LM, core/transformer/moe/token_dispatcher.py, ``dispatch_postprocess``). Its
+    other way is to gather all tokens first (``MoEAllGatherTokenDispatcher``).
     """
     mesh, experts = setup.mesh, setup.model.sizes.experts
     if experts is None or mesh.ep * mesh.expert_tp == 1:
@@ -105,6 +106,11 @@ def _experts(setup: Setup) -> Iterator[Traffic]:
     again = 2 - stops_early(setup) if setup.recompute == "full" else 0
     token = float(setup.tokens / mesh.tp * setup.model.sizes.hidden * setup.recipe.compute)
     each = _sparse_layers(setup) * setup.batch.accumulation
+    if setup.gathers_tokens:
+        ranks = collectives.build_group(setup, "tp", "cp", "shard", "replicate")
+        group = collectives.cut_group(ranks, mesh.ep * mesh.expert_tp)
+        yield from _gather_tokens(group, token * group.size, (2 + again / 2) * each)
+        return
     if mesh.ep > 1:
         ranks = _neighbours(setup, mesh.ep)
         copies = count_copies(setup, experts, ranks)
@@ -121,8 +127,13 @@ def _experts(setup: Setup) -> Iterator[Traffic]:
     if mesh.expert_tp > 1:
         sharing = collectives.cut_group(collectives.build_group(setup, "tp"), mesh.expert_tp)
         whole = token * experts.active * mesh.expert_tp
-        yield Traffic("all-gather", "tokens", sharing, whole, (2 + again / 2) * each, "layer")
-        yield Traffic("reduce-scatter", "tokens", sharing, whole, (2 + again / 2) * each, "layer")
+        yield from _gather_tokens(sharing, whole, (2 + again / 2) * each)
+
+
+def _gather_tokens(ranks: RankGroup, payload: float, times: float) -> Iterator[Traffic]:
+    """What ranks gather for experts that they share, and the reduction of what these return."""
+    yield Traffic("all-gather", "tokens", ranks, payload, times, "layer")
+    yield Traffic("reduce-scatter", "tokens", ranks, payload, times, "layer")
 
 
 def _lay_beside(one: Traffic) -> Iterator[Traffic]:

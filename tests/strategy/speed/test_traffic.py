@@ -231,6 +231,19 @@ def test_ranks_that_share_experts_gather_the_tokens_of_all_and_reduce_what_they_
         assert what not in whole
 
 
+@pytest.mark.parametrize(("tp", "etp"), [(1, 0), (2, 0), (2, 1)])
+def test_experts_that_gather_tokens_have_those_of_all_ranks_that_share_them(
+    tp: int, etp: int
+) -> None:
+    mesh = Mesh(1, 8 // tp, tp=tp, ep=4 if etp else 4 // tp, etp=etp)
+    asked = setup("zero1", model=SPARSE, mesh=mesh, framework="megatron", gathers_tokens=True)
+    found = sent(asked._replace(sequence_parallel=True))
+    own = 2 * 128 * 64 * 2 / tp  # bytes of the tokens of one rank, of four that share experts
+    for what in ("all-gather of tokens", "reduce-scatter of tokens"):
+        assert found[what] == pytest.approx(2 * 4 * 3 * own)
+    assert "all-to-all of tokens" not in found
+
+
 def test_megatrons_experts_take_tokens_as_sequence_parallel_divides_them() -> None:
     asked = setup("3d", mesh=Mesh(1, 1, tp=2), framework="megatron", sequence_parallel=True)
     dense = sent(asked)["all-gather of activations"]
