@@ -66,7 +66,7 @@ def _data(setup: Setup) -> Iterator[Traffic]:
     and reduce once for each: 1.5 times DDP's bytes in one type (ZeRO, arXiv 1910.02054, section 7);
     FSDP1 keeps the root unit gathered. Copies of hybrid shards are reduced in every micro-batch,
     too. Experts have smaller groups.
-    What torch 2.13 was seen to send: tests/strategy/speed/test_sent.py.
+    What torch 2.13 and DeepSpeed 0.19 were seen to send: tests/strategy/speed/test_sent.py.
     """
     spread = setup.mesh.expert_parts / setup.mesh.tp
     whole = count_largest_stage(setup)
