@@ -149,7 +149,7 @@ def _shape(said: Mapping[str, str]) -> Architecture:
                 name=plain.name,
                 vocab=plain.vocab,
                 fused_qkv=plain.fused_qkv,
-                rotary="part" if plain.rotary == "part" else known.rotary,
+                rotary=known.rotary if plain.rotary == "whole" else plain.rotary,
             )
     return plain
 
@@ -178,7 +178,7 @@ def _plain_shape(said: Mapping[str, str]) -> Architecture:
         mlp_bias=classic,
         fused_qkv=litgpt,
         # what is rotated is put beside what is not, of however many elements (litgpt/model.py)
-        rotary="part" if litgpt else "whole",
+        rotary="part" if litgpt else "" if "ALiBi" in said["notes"] else "whole",
     )
 
 
@@ -237,7 +237,9 @@ _PREPARED = re.compile(r"/trl|\bSFT|/peft|kbit", re.IGNORECASE)
 """Sources whose quantized models peft prepares."""
 
 
-_FUSED_NORMS = re.compile(r"QwenLM/Qwen |\bliger\b|Transformer Engine", re.IGNORECASE)
+_FUSED_NORMS = re.compile(
+    r"QwenLM/Qwen |\bliger\b|Transformer Engine|use_fused_rms_norm and", re.IGNORECASE
+)
 """Runs whose norms and rotation are one kernel each: the first Qwen's own code takes both from
 flash-attn, and Liger and Transformer Engine replace them."""
 _NARROW = r"^(pure bf16|nf4 base \+ bf16)"
@@ -288,6 +290,8 @@ def _setup(said: Mapping[str, str]) -> Setup:
     shard = 1 if strategy in {"ddp", "3d", "fsdp-no-shard"} else data
     micro, gas = _batch(said, data, pp)
     native = framework in {"nanotron", "megatron", "megatron-deepspeed"}
+    plain = re.search("legacy layers|no other fused operation", said["notes"]) is not None
+    legacy = framework == "megatron-deepspeed" or plain
     return Setup(
         model=build_model(_shape(said)),
         strategy=strategy,
@@ -302,24 +306,30 @@ def _setup(said: Mapping[str, str]) -> Setup:
         gathers_as_stored="without MixedPrecision" in said["notes"],
         framework="megatron" if framework in {"nanotron", "megatron"} else framework,
         flash=said["flash_attn"] != "0",
+        tf32="TF32" in said["notes"],
         compiled=said["compile"] == "1",
         loss=_loss(said, framework),  # type: ignore[arg-type]
         persistent_grads=native or (strategy == "ddp" and data > 1),
         # InternEvo steps with torch's own AdamW (train/training_internlm.py)
         fused_step=framework not in {"transformers", "internevo"},
-        repeat_kv=framework in {"torchtitan", "torchtune", "litgpt", "thunder"},
+        repeat_kv=legacy or framework in {"torchtitan", "torchtune", "litgpt", "thunder"},
         loose=bool(re.search(r"variable-length|padded, not packed", said["notes"])),
         sequence_parallel=framework in {"torchtitan", "nanotron", "megatron"}
         and "no sequence parallelism" not in said["notes"],
         overlap_tp=_overlaps_tp(said),
+        overlap_reduce=_overlaps_data(said, framework),
+        overlap_gather=_overlaps_data(said, framework),
         fused_dispatch=re.search("DeepEP|HybridEP", said["locator"] + said["notes"]) is not None,
+        gathers_tokens="allgather dispatcher" in said["notes"],
         overlap_experts="overlap_moe_expert_parallel_comm" in said["notes"],
         chunks=max(1, _int(said["vpp"], 1)) if pp > 1 else 1,
         adapters=_adapters(said),
         step_in_backward="in bwd" in said["optimizer"],
-        fused_norms=framework == "megatron"
+        fused_norms=framework in {"megatron", "megatron-deepspeed"}
         or _FUSED_NORMS.search(said["source"] + said["notes"]) is not None,
-        fused_activation=framework == "megatron",
+        fused_activation=framework == "megatron" and not legacy,
+        legacy=legacy,
+        hidden_dropout="hidden dropout" in said["notes"],
         reentrant=framework == "transformers" and not _is_recent(said),
         unsynced=framework == "automodel"
         or (framework == "transformers" and _is_unsynced(said, strategy)),
@@ -363,6 +373,13 @@ def _overlaps_tp(said: Mapping[str, str]) -> bool:
     nemo = _is_nemo(said) and "without tp_comm_overlap" not in said["notes"]
     follows = "Megatron-LM examples/llama" in said["source"]
     return nemo or follows or said["notes"].startswith("async TP")
+
+
+def _overlaps_data(said: Mapping[str, str], framework: str) -> bool:
+    """Megatron-LM of 2021 had all gradients reduced after the last backward pass
+    (megatron/training.py, ``train_step``)."""
+    late = framework == "megatron" and _is_old(said)
+    return not late and "without overlap of communication" not in said["notes"]
 
 
 _OLD = re.compile(r"bigscience|april2021|SC21|blog pytorch-fsdp", re.IGNORECASE)
@@ -410,7 +427,7 @@ def _bucket(said: Mapping[str, str], strategy: str, framework: str) -> int:
     """Elements of DeepSpeed's bucket: 2e8 in transformers' configuration for ZeRO-2, and a matrix
     of the model in that for ZeRO-3 (tests/deepspeed), which published fine-tuning starts from;
     elsewhere DeepSpeed's default."""
-    if framework != "deepspeed":
+    if framework not in {"deepspeed", "paddle"}:
         return 500_000_000
     return _int(said["hidden"], 0) ** 2 if strategy == "zero3" else 200_000_000
 
@@ -476,7 +493,7 @@ def _machine(said: Mapping[str, str]) -> ClusterHardware:
         peak, bandwidth = peak * (int(watts[1]) / _H100_WATTS) ** (1 / 3), 2.4e12
     size = _number(said["gpu_mem_gb"]) or found.memory_gib
     memory = size / found.memory_gib * found.memory_mib * MIB
-    link = next((speed for word, speed in _LINKS.items() if word in said["intra"]), None)
+    link = _link(said["intra"])
     return ClusterHardware(
         gpu=found.name,
         memory=memory,
@@ -492,11 +509,19 @@ def _machine(said: Mapping[str, str]) -> ClusterHardware:
     )
 
 
+def _link(words: str) -> float | None:
+    """Bytes per second of what joins GPUs, in one direction: as it says, or by its generation."""
+    stated = re.search(r"(\d+) GB/s", words)
+    if stated:
+        return int(stated[1]) / 2 * 1e9
+    return next((speed for word, speed in _LINKS.items() if word in words), None)
+
+
 def _network(words: str) -> float:
     """Bytes per second of one GPU's share, in one direction."""
     node = re.search(r"(\d+) ?Gb/s per node", words) or re.search(r"^(\d+) Gb/s$", words)
     several = re.search(r"(\d+) ?x ?(\d+) ?Gb/s", words)
-    each = re.search(r"(\d+) ?Gb/s per GPU", words)
+    each = re.search(r"(\d+) ?Gb/s (?:per GPU|IB$)", words)
     if several:
         return int(several[1]) * int(several[2]) / 8 / 8 * 1e9
     if each:

@@ -75,6 +75,7 @@ def _read_row(name: str, line: Mapping[str, str], machine: ClusterHardware) -> R
         framework="megatron",
         flash=False,
         persistent_grads=True,
+        overlap_reduce=False,
     )
     return Row(
         id=name,

@@ -45,9 +45,10 @@ FRAMEWORKS: Table = (
     (r"torchtune", "torchtune"),
     (r"lightning-thunder", "thunder"),
     (r"litgpt", "litgpt"),
-    (r"bigscience|gpt-neox", "megatron-deepspeed"),
+    (r"bigscience|gpt-neox|megatron-deepspeed", "megatron-deepspeed"),
     (r"megatron|nemo|flagscale", "megatron"),
     (r"foundry", "mosaic"),
+    (r"-paddle/", "paddle"),
     (r"internevo|internlm/", "internevo"),
 )
 RECOMPUTES: Table = (

@@ -16,6 +16,7 @@ from jobgen.model.trained import ModelShape, is_function
 from jobgen.named_tuple import NamedTuple
 from jobgen.resolve.inputs import Inputs
 from jobgen.resolve.measured import UNMEASURED, advise_measuring, find_measured
+from jobgen.resolve.torch_settings import has_expandable_segments, rounds_to_tf32
 from jobgen.wording import count
 
 if TYPE_CHECKING:
@@ -98,22 +99,13 @@ def build_request(look: Inputs, size: Shape, launcher: str, train: Train) -> Pla
     network = look.cluster.network
     unset = tuple(key for key in ("nics", "nic_gbps") if getattr(network, key) is None)
     spare = _count_spare_gpus(look, size)
-    ask = ask._replace(spare_gpus=spare, expandable=expandable, unset_network=unset)
+    ask = ask._replace(
+        spare_gpus=spare,
+        expandable=expandable,
+        unset_network=unset,
+        tf32=not size.amd and rounds_to_tf32(look, words),
+    )
     return PlannerRequest(ask, auto=auto)
-
-
-_ALLOCATOR = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")
-"""Variables of the allocator; the first wins where both are set (torch,
-c10/core/AllocatorConfig.cpp)."""
-
-
-def has_expandable_segments(look: Inputs) -> bool:
-    """Whether the cluster, setup or env turns on ``expandable_segments``, which ROCm does not have
-    (torch, c10/cuda/CUDACachingAllocator.cpp)."""
-    every = (*look.profile.variables, *look.spec.variables)
-    values = {each.name: each.value for each in every}
-    value = next((values[name] or "" for name in _ALLOCATOR if name in values), "")
-    return "expandable_segments:true" in value.replace(" ", "").lower()
 
 
 def _count_spare_gpus(look: Inputs, size: Shape) -> int:

@@ -93,6 +93,9 @@ class Setup(NamedTuple):
     framework: str = "torch"
     flash: bool = True
     """Attention without the matrix of scores in memory."""
+    tf32: bool = False
+    """Products of fp32 are rounded to TF32, for which GPUs since Ampere have tensor cores:
+    ``torch.backends.cuda.matmul.allow_tf32``."""
     compiled: bool = False
     loss: Loss = "plain"
     """How logits become the loss: eagerly in fp32, so that fp32 logits are held until the backward
@@ -104,6 +107,13 @@ class Setup(NamedTuple):
     Engine's: a norm keeps its input and no copy in fp32."""
     fused_activation: bool = False
     """A gated activation is one kernel that keeps its input only, as Megatron's."""
+    hidden_dropout: bool = False
+    """What attention and the feed-forward layer return is dropped out before it is added, as
+    Megatron-LM does by default (``--hidden-dropout``): a byte of each element is kept."""
+    legacy: bool = False
+    """Layers of Megatron-LM before megatron-core (``--use-legacy-models``): a gated activation and
+    rotation are single operations, and attention is flash-attn's own kernel, for which keys and
+    values are repeated (megatron/legacy/model/transformer.py)."""
     reentrant: bool = False
     """Checkpointing is torch's reentrant kind, transformers' default before release 5."""
     unsynced: bool = False
@@ -128,9 +138,18 @@ class Setup(NamedTuple):
     overlap_tp: bool = False
     """With tp: what a layer sends goes piece by piece beside its products, as with Megatron's
     ``--tp-comm-overlap`` and torchtitan's asynchronous tp."""
+    overlap_reduce: bool = True
+    """Gradients are reduced beside the backward pass, as with DDP's buckets, DeepSpeed's
+    ``overlap_comm`` and Megatron's ``--overlap-grad-reduce``; where not, after it."""
+    overlap_gather: bool = True
+    """Megatron's zero1: parameters are gathered beside the forward pass, as with
+    ``--overlap-param-gather``; where not, after the optimizer's step."""
     fused_dispatch: bool = False
     """With ep: a token is sent once to each node and forwarded inside it, as DeepEP and HybridEP
     do; NCCL's all-to-all sends it once for each of its experts."""
+    gathers_tokens: bool = False
+    """With experts: each rank gathers the tokens of all ranks that share experts with it, as with
+    Megatron's ``--moe-token-dispatcher-type allgather``, its default."""
     overlap_experts: bool = False
     """With ep: what one micro-batch sends to its experts goes beside the computing of another, as
     with Megatron's ``--overlap-moe-expert-parallel-comm``."""

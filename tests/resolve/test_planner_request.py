@@ -103,6 +103,36 @@ def test_expandable_segments_leave_less_of_the_cache_unused(
 
 
 @pytest.mark.parametrize(
+    ("keys", "rounds"),
+    [
+        ({}, False),
+        ({"env": "{TORCH_ALLOW_TF32_CUBLAS_OVERRIDE: '1'}"}, True),
+        ({"container": "nvcr.io/nvidia/pytorch:25.09-py3"}, True),
+        ({"container": "docker://nvcr.io/nvidia/pytorch:25.09-py3"}, True),
+        ({"container": "acme/pytorch:2.9"}, False),
+        (
+            {
+                "container": "nvcr.io/nvidia/pytorch:25.09-py3",
+                "env": "{TORCH_ALLOW_TF32_CUBLAS_OVERRIDE: '0'}",
+            },
+            False,
+        ),
+        ({"run": "train.py --tf32 True"}, True),
+        ({"run": "train.py --tf32"}, True),
+        ({"run": "train.py --tf32=False"}, False),
+    ],
+)
+def test_fp32_is_faster_where_products_are_rounded_to_tf32(
+    keys: dict[str, str], rounds: bool
+) -> None:
+    train = f"{{{MODEL}, strategy: fsdp2, precision: fp32}}"
+    found = plan(job(train=train, **keys)).estimate
+    assert found is not None
+    assert found.seconds is not None
+    assert (found.seconds < 4) == rounds, found.seconds
+
+
+@pytest.mark.parametrize(
     ("train", "line"),
     [
         ("{strategy: ddp, model: meta-llama/Llama-3.1-70B}", 5),

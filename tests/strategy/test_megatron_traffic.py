@@ -6,19 +6,24 @@ import pytest
 
 from jobgen.strategy.frameworks.megatron_traffic import MegatronTraffic, read_traffic
 
+GATHERS = MegatronTraffic(gathers_tokens=True)
+"""Of a program without these options: its experts gather tokens."""
+
 
 @pytest.mark.parametrize(
     ("words", "found"),
     [
-        ("", MegatronTraffic()),
-        ("--tp-comm-overlap", MegatronTraffic(overlap_tp=True)),
+        ("", GATHERS),
+        ("--tp-comm-overlap", GATHERS._replace(overlap_tp=True)),
+        ("--overlap-grad-reduce", GATHERS._replace(overlap_reduce=True)),
         ("--moe-token-dispatcher-type flex", MegatronTraffic(fused_dispatch=True)),
         ("--moe-token-dispatcher-type alltoall", MegatronTraffic()),
-        ("--overlap-moe-expert-parallel-comm", MegatronTraffic(overlap_experts=True)),
-        ("--num-virtual-stages-per-pipeline-rank=5", MegatronTraffic(chunks=5)),
-        ("--num-layers-per-virtual-pipeline-stage 2", MegatronTraffic(chunks=4)),
-        ("--num-layers-per-virtual-pipeline-stage $LAYERS", MegatronTraffic()),
-        ("--num-layers-per-virtual-pipeline-stage 0", MegatronTraffic()),
+        ("--moe-token-dispatcher-type allgather", GATHERS),
+        ("--overlap-moe-expert-parallel-comm", GATHERS._replace(overlap_experts=True)),
+        ("--num-virtual-stages-per-pipeline-rank=5", GATHERS._replace(chunks=5)),
+        ("--num-layers-per-virtual-pipeline-stage 2", GATHERS._replace(chunks=4)),
+        ("--num-layers-per-virtual-pipeline-stage $LAYERS", GATHERS),
+        ("--num-layers-per-virtual-pipeline-stage 0", GATHERS),
     ],
 )
 def test_options_of_the_program_are_read(words: str, found: MegatronTraffic) -> None:

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 from jobgen.named_tuple import NamedTuple
 from jobgen.strategy.batch import assume_batch
 from jobgen.strategy.estimate import ClusterHardware
-from jobgen.strategy.frameworks.megatron_traffic import read_traffic
+from jobgen.strategy.frameworks.megatron_model import drops_out
+from jobgen.strategy.frameworks.megatron_traffic import MegatronTraffic, read_traffic
+from jobgen.strategy.frameworks.program_options import read_values
 from jobgen.strategy.measured_model import MeasuredModel
 from jobgen.strategy.memory.recipes import get_recipe
 from jobgen.strategy.setup import Adapters, Loss, Recipe, Setup
@@ -48,6 +50,8 @@ class Ask(NamedTuple):
     """GPUs of each node that the job could request, too, each with a rank more."""
     expandable: bool = False
     """Whether the job's environment sets ``expandable_segments`` of the allocator."""
+    tf32: bool = False
+    """Whether the job's environment or words round products of fp32 to TF32."""
     unset_network: tuple[str, ...] = ()
     """Keys that the profile's ``network`` lacks, in place of which a bandwidth is assumed."""
 
@@ -72,6 +76,8 @@ _PREPARED = ("accelerate", "hf-trainer")
 """Frameworks whose programs prepare a quantized model with peft."""
 _BUCKET = 500_000_000
 """DeepSpeed's reduce_bucket_size by default (runtime/zero/config.py)."""
+_BUCKET_MB = 25
+"""DDP's buckets by default: torch's distributed.hpp, kDefaultBucketBytesCap."""
 _BYTES = {"fp32": 4, "bf16": 2, "fp16": 2}
 _CALLED = {
     "fp32": "fp32",
@@ -89,7 +95,8 @@ def build_setup(strategy: Strategy, ask: Ask, train: Train | None = None) -> Set
     zero = strategy.trait.family == "zero"
     native = framework == "megatron"
     layers = ask.model.sizes.layers
-    own = read_traffic(ask.run_args if native else (), layers, mesh.pp)
+    own = read_traffic(ask.run_args, layers, mesh.pp) if native else MegatronTraffic()
+    legacy = native and "--use-legacy-models" in read_values(ask.run_args)
     batch = strategy.batch or assume_batch(framework, mesh.data)
     if ask.measured and not strategy.batch:
         batch = batch._replace(micro=ask.measured.micro)
@@ -108,17 +115,20 @@ def build_setup(strategy: Strategy, ask: Ask, train: Train | None = None) -> Set
         framework=framework,
         copied_grads=mesh.data > 1 and _copies_grads(strategy),
         persistent_grads=native or zero or (strategy.trait.family == "ddp" and mesh.data > 1),
-        fused_activation=native,
+        fused_activation=native and not legacy,
+        legacy=legacy,
+        hidden_dropout=native and drops_out(ask.run_args),
         fused_step=framework in _FUSED if strategy.fused is None else strategy.fused,
         keeps_full_copy=strategy.settings.state_dict == "full",
         loss=choose_loss(framework, train.loss),
         unsynced=framework in _UNSYNCED,
         reduce_bucket=_choose_bucket(strategy, ask),
+        tf32=ask.tf32,
         compiled=train.compiled,
         fused_norms=native,
-        repeat_kv=framework == "torchtitan",
+        repeat_kv=framework == "torchtitan" or legacy,
         sequence_parallel=mesh.tp > 1 and framework in {"torchtitan", "megatron"},
-        **own._asdict(),
+        **own._replace(overlap_reduce=_reduces_beside(strategy, own))._asdict(),
         adapters=_adapters(strategy, train),
         expandable=ask.expandable,
         world_per_node=ask.world.ranks_per_node,
@@ -132,6 +142,15 @@ def build_setup(strategy: Strategy, ask: Ask, train: Train | None = None) -> Set
 def choose_loss(framework: str, loss: Loss) -> Loss:
     """How the framework computes the loss that the job names: Megatron's plain one is in place."""
     return "in-place" if framework == "megatron" and loss == "plain" else loss
+
+
+def _reduces_beside(strategy: Strategy, own: MegatronTraffic) -> bool:
+    """Whether gradients are reduced beside the backward pass. Megatron does so by an option, which
+    jobgen passes with zero1 and with buckets of another size (``frameworks/megatron.py``)."""
+    if strategy.framework != "megatron":
+        return True
+    passed = strategy.trait.stage == 1 or strategy.settings.bucket_mb != _BUCKET_MB
+    return passed or own.overlap_reduce
 
 
 def _choose_bucket(strategy: Strategy, ask: Ask) -> int:

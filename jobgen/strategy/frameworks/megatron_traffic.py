@@ -12,7 +12,9 @@ class MegatronTraffic(NamedTuple):
     """Of ``run:``; the names are those of :class:`jobgen.strategy.setup.Setup`."""
 
     overlap_tp: bool = False
+    overlap_reduce: bool = False
     fused_dispatch: bool = False
+    gathers_tokens: bool = False
     overlap_experts: bool = False
     chunks: int = 1
 
@@ -24,9 +26,12 @@ def read_traffic(words: Sequence[str], layers: int, pp: int) -> MegatronTraffic:
     the shell puts a value in, the option counts as absent.
     """
     values = read_values(words)
+    dispatcher = values.get("--moe-token-dispatcher-type")
     return MegatronTraffic(
         "--tp-comm-overlap" in values,
-        values.get("--moe-token-dispatcher-type") == "flex",
+        "--overlap-grad-reduce" in values,
+        dispatcher == "flex",
+        dispatcher not in {"flex", "alltoall"},
         "--overlap-moe-expert-parallel-comm" in values,
         _count_chunks(values.get, layers, pp),
     )

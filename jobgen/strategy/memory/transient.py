@@ -143,7 +143,9 @@ def _zero(setup: Setup, stage: PipelineStage) -> Transient:
     (runtime/zero/stage_1_and_2.py, ``setup_buckets``; stage3.py, "IPG")."""
     recipe, cut = setup.recipe, count_shards(setup)
     trained, _ = count_trained(setup, stage)
-    if setup.framework == "megatron":  # a distributed optimizer: buckets are views of gradients
+    # a distributed optimizer: buckets are views of gradients; PaddlePaddle's kernel reads narrow
+    # gradients beside the fp32 copy of parameters (paddle/phi/kernels/gpu/adamw_kernel.cu)
+    if setup.framework in {"megatron", "paddle"}:
         return Transient(0.0, 0.0, 0.0, _step(setup, trained, cut))
     bucket = setup.reduce_bucket * recipe.reduce
     # an optimizer on the CPU has its fp32 gradients there (``step``, ``_prepare_sub_group``)

@@ -7,9 +7,10 @@ from functools import lru_cache
 from jobgen.named_tuple import NamedTuple
 from jobgen.strategy.estimate import ClusterHardware
 from jobgen.strategy.setup import Setup
-from jobgen.strategy.shapes.architecture import Architecture, Tensor
+from jobgen.strategy.shapes.architecture import Tensor
 from jobgen.strategy.spec import TRAITS, Batch, Mesh, Offloaded
 from jobgen.strategy.speed import products, rates
+from jobgen.strategy.speed.attention import compute_attention, get_head_dims
 from jobgen.strategy.speed.elementwise import count_elementwise, count_moved
 
 _UNPACK_OPS = 10
@@ -36,7 +37,7 @@ _LOSS_BYTES = {"plain": 32, "narrow": 16}
 back, or all that in 16 bits."""
 _FUSED_LOSS_BYTES = 8
 """Compiled, or in chunks: read three times, written once, in 16 bits."""
-_OWN_CHECKPOINT = ("megatron", "megatron-deepspeed", "deepspeed")
+_OWN_CHECKPOINT = ("megatron", "megatron-deepspeed", "deepspeed", "paddle")
 _NEVER_STOPS = ("torchtitan",)
 """Frameworks that do not let torch's checkpoint stop early: ``early_stop=False``."""
 _COMPILES_WITHIN = ("torchtune",)
@@ -85,13 +86,6 @@ def count_flops(setup: Setup) -> float:
         each * setup.model.active
         + 6 * sizes.layers * sizes.heads * sum(get_head_dims(sizes)) * setup.seq
     )
-
-
-def get_head_dims(sizes: Architecture) -> tuple[int, int]:
-    """Width of a head's queries and of its values."""
-    if sizes.mla is None:
-        return sizes.head_dim, sizes.head_dim
-    return sizes.mla.nope_dim + sizes.mla.rope_dim, sizes.mla.v_dim
 
 
 def compute_layer(setup: Setup, machine: ClusterHardware) -> LayerTimes:
@@ -236,37 +230,6 @@ def is_unpacked(setup: Setup) -> bool:
     """Whether single operations make frozen weights 16 bits wide."""
     adapters = setup.adapters
     return adapters is not None and adapters.bits < 16 and not adapters.fused
-
-
-_SCORES = {"": (5.0, 5.0), "megatron": (6.5, 10.5)}
-"""Times that scores are written or read, forward and backward: by the products, by softmax, and by
-Megatron-LM's dropout, whose mask is half as wide (core/transformer/dot_product_attention.py)."""
-
-
-def compute_attention(setup: Setup, machine: ClusterHardware) -> products.Both:
-    """Seconds of the attention of one layer: products of queries and keys, scores and values.
-
-    Without regard to a mask 2 s (d_qk + d_v) FLOPs for a token and a head. FlashAttention skips
-    the half that the causal mask hides, and does five products backward where others do four
-    (arXiv 2307.08691). Without it, scores are written and read between the products.
-    """
-    sizes = setup.model.sizes
-    qk, v = get_head_dims(sizes)
-    heads = sizes.heads / setup.mesh.tp
-    work = 2.0 * setup.tokens * setup.seq * heads * (qk + v)
-    if setup.flash:
-        ahead, back = (
-            work / 2 / rates.get_attention_rate(machine, setup.framework, backward=backward)
-            for backward in (False, True)
-        )
-        return products.Both(ahead, 2.5 * back)
-    # tensor cores need rows of whole 16 bytes (NVIDIA, Matrix Multiplication Background)
-    aligned = all(width * setup.recipe.compute % 16 == 0 for width in (qk, v))
-    rate = rates.get_matmul_rate(machine) if aligned else rates.get_vector_rate(machine)
-    scores = setup.tokens * setup.seq * heads * setup.recipe.compute
-    ahead, back = _SCORES["megatron" if setup.framework.startswith("megatron") else ""]
-    each = scores / rates.get_memory_rate(machine)
-    return products.Both(work / rate + ahead * each, 2 * work / rate + back * each)
 
 
 @lru_cache(maxsize=1024)

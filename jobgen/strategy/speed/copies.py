@@ -5,7 +5,7 @@ from __future__ import annotations
 from jobgen.named_tuple import NamedTuple
 from jobgen.strategy.setup import Setup
 from jobgen.strategy.spec import TRAITS
-from jobgen.strategy.speed import traffic
+from jobgen.strategy.speed import rates, traffic
 from jobgen.strategy.speed.stage_slice import count_largest_stage
 
 _SHARDS_GRADIENTS = 2
@@ -32,8 +32,10 @@ class Copied(NamedTuple):
 
 
 def count_copied(setup: Setup) -> Copied:
-    """What is copied around the collectives of sharding, of tensor and of context parallel."""
-    parts = (_count_sharded(setup), _count_divided(setup), _count_merged(setup))
+    """What is copied around the collectives of sharding, of tensor and of context parallel, and to
+    add gradients up."""
+    accumulated = Copied(0.0, _count_accumulated(setup))
+    parts = (_count_sharded(setup), _count_divided(setup), _count_merged(setup), accumulated)
     return Copied(sum(one.forward for one in parts), sum(one.backward for one in parts))
 
 
@@ -107,3 +109,25 @@ def _count_sharded(setup: Setup) -> Copied:
     reduced = gradients * count_largest_stage(setup, learned=True).params
     again = gathered if traffic.gathers_again(setup) else 0.0
     return Copied(gathered, again + reduced)
+
+
+def _count_accumulated(setup: Setup) -> float:
+    """What is read and written to add a micro-batch's gradients to those before, where the product
+    that makes them writes them only.
+
+    autograd keeps the first and adds each later one, two read and one written
+    (torch/csrc/autograd/functions/accumulate_grad.h). Megatron's product adds to main gradients
+    itself, and reads them (core/tensor_parallel/layers.py, ``wgrad_gemm_accum_fp32``). Where main
+    gradients lie beside others, these are read, too (DeepSpeed, runtime/bf16_optimizer.py).
+    """
+    trait, recipe, micro = TRAITS[setup.strategy], setup.recipe, setup.batch.accumulation
+    whole = trait.stage < _SHARDS_GRADIENTS or setup.unsynced
+    most = count_largest_stage(setup, learned=True)
+    local = most.dense + most.experts * setup.mesh.tp / setup.mesh.expert_parts
+    if not whole:
+        local /= setup.mesh.shard * setup.mesh.cp
+    if recipe.grads > rates.FP32:
+        return local * (recipe.grads - rates.FP32 + 2 * rates.FP32)
+    if setup.framework == "megatron":
+        return local * recipe.grads
+    return local * 3 * recipe.grads * (micro - 1) / micro

@@ -24,20 +24,27 @@ def count_elementwise(setup: Setup, tensors: tuple[Tensor, ...]) -> float:
     """
     sizes, tp = setup.model.sizes, setup.mesh.tp
     e = rates.FP32 if products.is_prepared(setup) else setup.recipe.compute
-    fused = setup.compiled or setup.framework == "megatron"
-    whole = fused or setup.fused_norms
+    fused = setup.compiled or is_fused_layer(setup)
+    whole = fused or (setup.fused_norms and not setup.legacy)
     width = float(sizes.hidden * _count_stream(setup, e))
+    if setup.hidden_dropout:  # alone, or joined with the sum, only what was dropped is written
+        width += 2 * sizes.hidden * (1 if fused or setup.legacy else 2 * e + 1)
     if setup.sequence_parallel:
         width /= tp
     gate = 3 if fused else 5
     width += _ffn(setup, tensors) / tp * (gate if sizes.gated else 2) * e
-    if not sizes.positions:
+    if sizes.rotary and not sizes.positions:
         turned = (sizes.heads + sizes.kv_heads) * sizes.head_dim / tp
         joined = whole and setup.framework not in _COMPLEX
         width += turned * (2 * e if joined else 10 * e)
     if setup.repeat_kv and sizes.kv_heads < sizes.heads:
         width += 2 * e * (sizes.heads + sizes.kv_heads) * sizes.head_dim / tp
     return width * setup.tokens
+
+
+def is_fused_layer(setup: Setup) -> bool:
+    """Whether Megatron's kernels join activation and gate, and the operations of rotation."""
+    return setup.framework == "megatron" and not setup.legacy
 
 
 def count_moved(setup: Setup, tensors: tuple[Tensor, ...]) -> float:

@@ -42,7 +42,11 @@ def count_sorted_rows(setup: Setup, experts: Experts) -> float:
     into one. After NCCL's all-to-all, copies are sorted once more by the experts of the rank, and
     back (Megatron-LM, core/transformer/moe/token_dispatcher.py, ``sort_chunks_by_idxs``;
     torchtitan/models/moe, ``permute``). DeepEP's copies are sorted once, as ranks receive them.
+    Where all tokens are gathered, those of the rank's experts are copied out, and added to zeros
+    for all tokens (Megatron-LM, core/transformer/moe/moe_utils.py, ``unpermute``).
     """
+    if setup.gathers_tokens:
+        return 5 * experts.active + setup.mesh.ep
     if setup.mesh.ep > 1 and setup.fused_dispatch:
         return 2 * (experts.active + count_reached(experts, setup.mesh.ep))
     again = 4 * experts.active if setup.mesh.ep > 1 else 0

@@ -65,6 +65,8 @@ class Product(NamedTuple):
     """What making operands 8 bits wide reads and writes."""
     frozen: bool = False
     """No gradient of the weights."""
+    tf32: bool = False
+    """Multiplied as TF32 where elements are fp32."""
 
 
 class Both(NamedTuple):
@@ -94,7 +96,7 @@ def build_product(setup: Setup, inner: int, outer: int, *, narrow: bool, frozen:
     """The product of all of a micro-batch's tokens with weights of this shape."""
     compute, grads = setup.recipe.compute, setup.recipe.grads
     base = Product(setup.tokens, inner, outer, setup.model.sizes.hidden, setup.mesh.tp)
-    base = base._replace(compute=compute, grads=grads, frozen=frozen)
+    base = base._replace(compute=compute, grads=grads, frozen=frozen, tf32=setup.tf32)
     if not narrow:
         return base
     return base._replace(narrow=True, cast=_choose_casts(setup))
@@ -176,13 +178,30 @@ def _divide_widths(one: Product) -> tuple[float, float]:
 def _multiply(one: Product, machine: ClusterHardware, rows: float, columns: float) -> float:
     """Seconds of multiplying for a result of so many rows and columns."""
     work = 2.0 * one.tokens * one.inner * one.outer / one.tp
-    if one.compute >= rates.FP32:
+    if one.compute >= rates.FP32 and not one.tf32:
         return work / rates.get_vector_rate(machine)
     each = rows / one.copies if rows == one.tokens else rows
     filled = measure_fill(each, columns, one.copies, machine.multiprocessors)
     if any(width > _LEAST and width % 16 == 8 for width in _divide_widths(one)):
         filled *= rates.get_uneven_share(machine)
-    return work / rates.get_matmul_rate(machine, narrow=one.narrow, filled=filled)
+    rate = get_rate(one.compute, machine, tf32=one.tf32, narrow=one.narrow, filled=filled)
+    return work / rate
+
+
+def get_rate(
+    width: int,
+    machine: ClusterHardware,
+    *,
+    tf32: bool,
+    narrow: bool = False,
+    filled: float = 1.0,
+) -> float:
+    """FLOP/s of a product of elements with so many bytes; fp32 takes tensor cores as TF32 only."""
+    if width < rates.FP32:
+        return rates.get_matmul_rate(machine, narrow=narrow, filled=filled)
+    if not tf32:
+        return rates.get_vector_rate(machine)
+    return rates.get_matmul_rate(machine, filled=filled) * rates.get_tf32_share(machine)
 
 
 def measure_fill(rows: float, columns: float, copies: float, multiprocessors: int) -> float:

@@ -85,8 +85,9 @@ FUSED_FLASH = {"H20-": 0.72, "Hopper": 0.55, "Blackwell": 0.35}
 forward and FlashAttention-2's 35 % at the least: the middle. On an H20 it reaches 87 % forward, and
 FlashAttention-2 57 % (issue 1310 again). On a B200 it reaches up to 55 % (71 %
 are 1.3 times cuDNN's, abstract of FlashAttention-4) and FlashAttention-2's 15 % at the least."""
-OLD = ("mosaic",)
-"""Frameworks of published runs that had the first FlashAttention: llm-foundry's Triton one."""
+OLD = ("mosaic", "paddle")
+"""Frameworks of published runs that had the first FlashAttention: llm-foundry's Triton one, and
+PaddlePaddle until 2.5.2 (PaddlePaddle/Paddle, pull request 56015)."""
 CONTENTION = 0.189
 """By how much computing slows down while something is sent beside it, on the average of A100, H100
 and MI250: abstract of arXiv 2507.03114."""
@@ -108,6 +109,9 @@ VECTOR = {
 """How many times faster tensor cores are in 16 bits than the ordinary ones in fp32 (datasheets):
 cards for graphics have many more of the ordinary ones."""
 VECTOR_OTHERS = 16
+TF32 = {"Ampere": 0.5, "Ada": 0.5, "Hopper": 0.5, "Blackwell": 0.5}
+"""What tensor cores do of it in TF32, dense (datasheets): A100 156 of 312 TFLOP/s, A40 75 of 150,
+L40S 183 of 362, H100 495 of 989, B200 1.1 of 2.2 PFLOP/s. Older ones have no TF32."""
 MEMORY = {"CDNA3": 0.77}
 MEMORY_OTHERS = 0.92
 """Of the bandwidth of GPU memory that a kernel reaches which only reads and writes: 2.2 of 2.4 TB/s
@@ -172,6 +176,12 @@ def get_attention_rate(
 def get_vector_rate(machine: ClusterHardware) -> float:
     """FLOP/s of a matrix product without tensor cores, as near its peak as ``get_matmul_rate``."""
     return get_matmul_rate(machine) / _look_up(VECTOR, machine, VECTOR_OTHERS)
+
+
+def get_tf32_share(machine: ClusterHardware) -> float:
+    """What is left of ``get_matmul_rate`` for fp32 products as TF32, or without tensor cores."""
+    without = 1 / _look_up(VECTOR, machine, VECTOR_OTHERS)
+    return max(without, TF32.get(machine.architecture, without))
 
 
 def _look_up(table: Mapping[str, float], machine: ClusterHardware, default: float) -> float:

@@ -51,7 +51,7 @@ def format_formulas(
         yield f"measured link rates: {machine.measured.source}"
     if setup.mesh.pp > 1:
         yield (
-            f"bubble: ({setup.mesh.pp} stages - 1) / {setup.chunks} of a micro-batch's time "
+            f"bubble: one micro-batch on the other stages of {setup.mesh.pp} / {setup.chunks} "
             "(arXiv 2104.04473)"
         )
 

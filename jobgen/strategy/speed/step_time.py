@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from jobgen.named_tuple import NamedTuple
 from jobgen.strategy.estimate import ClusterHardware, StepTime, Volume
 from jobgen.strategy.setup import Setup, get_work_unit
 from jobgen.strategy.spec import TRAITS
 from jobgen.strategy.speed import collectives, compute, copies, measured_compute, rates, traffic
-from jobgen.strategy.speed.collectives import Load
+from jobgen.strategy.speed.collectives import Load, Traffic
 from jobgen.strategy.speed.compute import LayerTimes
 from jobgen.strategy.speed.stage_slice import count_largest_stage
 from jobgen.strategy.speed.step_formulas import format_formulas
-from jobgen.strategy.speed.traffic import Traffic
 
 
 class Passes(NamedTuple):
@@ -35,13 +36,14 @@ def compute_step(setup: Setup, machine: ClusterHardware) -> StepTime:
     takes longer, with the first or the last of it, which nothing lies beside.
     """
     mesh, micro = setup.mesh, setup.batch.accumulation
-    passes = _passes(setup, machine)
+    stages = _list_stages(setup, machine)
+    passes = _add_copies(max(stages, key=lambda stage: stage.both), setup, machine)
     found, beside = _exposed(setup, machine, passes)
     inside = sum(v.exposed for v in found if v.what.endswith(("activations", "tokens", "values")))
     slowest = rates.SLOWEST if mesh.world > 1 else 1.0
     computing = slowest * (passes.both * micro + rates.CONTENTION * beside)
     each = (computing + inside) / micro
-    bubble = (mesh.pp - 1) / setup.chunks * each
+    bubble = _count_waits(stages) / setup.chunks * each
     update, moved = _update(setup, machine, passes)
     flops = _count_flops(setup) * micro / mesh.tp / mesh.pp
     return StepTime(
@@ -66,10 +68,19 @@ def _count_flops(setup: Setup) -> float:
     return compute.count_flops(setup) * setup.tokens
 
 
-def _passes(setup: Setup, machine: ClusterHardware) -> Passes:
-    """Times of one micro-batch on the stage that takes longest, with what sharding copies."""
-    find = _counted_passes if setup.measured is None else _measured_passes
-    busiest = find(setup, machine)
+def _count_waits(stages: Sequence[Passes]) -> float:
+    """How many micro-batches of the busiest stage all the others take for one.
+
+    So long it waits for the first forward pass to come and for the last backward pass to end: one
+    micro-batch takes the sum of all stages, and each later one the busiest (1F1B, arXiv
+    2104.04473). Where stages are alike, that is one less than there are.
+    """
+    busiest = max(stage.both for stage in stages)
+    return sum(stage.both for stage in stages) / busiest - 1
+
+
+def _add_copies(busiest: Passes, setup: Setup, machine: ClusterHardware) -> Passes:
+    """Times of one micro-batch with what sharding copies."""
     copied, speed = copies.count_copied(setup), rates.get_memory_rate(machine)
     return busiest._replace(
         forward=busiest.forward + copied.forward / speed,
@@ -77,33 +88,28 @@ def _passes(setup: Setup, machine: ClusterHardware) -> Passes:
     )
 
 
-def _counted_passes(setup: Setup, machine: ClusterHardware) -> Passes:
-    """Of a model whose sizes are known.
-
-    Each stage has its part of the layers; the last has the output layer and the loss too, and one
-    layer less where layers do not divide evenly.
-    """
+def _list_stages(setup: Setup, machine: ClusterHardware) -> list[Passes]:
+    """Times of one micro-batch on each stage of the pipeline."""
+    if setup.measured is not None:
+        return _list_measured(setup, machine)
     one, out = compute.compute_layer(setup, machine), compute.compute_head(setup, machine)
-    count = setup.model.sizes.layers
-    most, last = -(-count // setup.mesh.pp), count // setup.mesh.pp
-    final = _stage(setup, one, last, out)
-    if setup.mesh.pp > 1:
-        final = max(_stage(setup, one, most, None), final, key=lambda passes: passes.both)
-    return final
+    count, pp = setup.model.sizes.layers, setup.mesh.pp
+    least, more = divmod(count, pp)
+    first = [_stage(setup, one, least + (i < more), None) for i in range(pp - 1)]
+    return [*first, _stage(setup, one, least, out)]
 
 
-def _measured_passes(setup: Setup, machine: ClusterHardware) -> Passes:
+def _list_measured(setup: Setup, machine: ClusterHardware) -> list[Passes]:
     """Of a measured model, whose backward pass has what is computed again."""
     twice = 2 + (setup.recompute == "full")
-    stages = (
+    return [
         Passes(
             max(one.forward, one.calls * rates.HOST_CALL),
             max(one.backward, twice * one.calls * rates.HOST_CALL),
             one.attention,
         )
         for one in measured_compute.compute_stages(setup, machine)
-    )
-    return max(stages, key=lambda passes: passes.both)
+    ]
 
 
 def _stage(setup: Setup, one: LayerTimes, layers: int, out: LayerTimes | None) -> Passes:

@@ -3,56 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal
 
-from jobgen.named_tuple import NamedTuple
 from jobgen.strategy.estimate import ClusterHardware, Volume
 from jobgen.strategy.setup import Setup
-from jobgen.strategy.shapes.architecture import has_experts
 from jobgen.strategy.spec import TRAITS
-from jobgen.strategy.speed import collectives, rates
-from jobgen.strategy.speed.collectives import Collective, Load, RankGroup
-from jobgen.strategy.speed.compute import stops_early
-from jobgen.strategy.speed.expert_copies import count_copies
-from jobgen.strategy.speed.measured_compute import count_sent
+from jobgen.strategy.speed import collectives
+from jobgen.strategy.speed.collectives import Collective, Load, RankGroup, Traffic, When
+from jobgen.strategy.speed.model_traffic import list_model_traffic
 from jobgen.strategy.speed.stage_slice import StageSlice, count_largest_stage
 
-When = Literal[
-    "forward", "backward", "last", "update", "layer", "product", "start", "ring", "boundary"
-]
 _BUCKET = 25 << 20
 """Bytes that DDP reduces at once (torch's distributed.hpp, kDefaultBucketBytesCap)."""
-_GATHERS_KEYS = ("torchtitan",)
-"""Frameworks whose context parallel is torch's."""
-
-
-class Traffic(NamedTuple):
-    """Collectives of one kind in one step."""
-
-    what: Collective
-    of: str
-    ranks: RankGroup
-    payload: float
-    """Bytes of each, in all ranks together."""
-    times: float
-    """How many there are in a step."""
-    when: When
-    """What is computed at that time: the forward or the backward pass of every micro-batch, the
-    backward pass of the last one, nothing (after the update, within a layer, between stages), the
-    product that takes or makes what is sent, attention, or its first step of cp."""
-    first: float = 0.0
-    """Bytes of the one that nothing lies beside: the first, or the last."""
-    forwarded: float = 0.0
-    """Bytes of each for all nodes, where nodes forward them to their ranks."""
+_SHARDS_PARAMETERS = 3
+"""The stage of ZeRO."""
+_REDUCES_ALL = ("deepspeed", "accelerate", "hf-trainer", "lightning", "none", "megatron-deepspeed")
+"""Frameworks whose ZeRO-1 and ZeRO-2 are DeepSpeed's: each rank gets all of a bucket reduced, and
+keeps its part (runtime/zero/stage_1_and_2.py, ``allreduce_and_scatter``, since 0.12.4;
+runtime/pipe/engine.py, ``_bf16_reduce_grads``)."""
 
 
 def list_traffic(setup: Setup) -> Iterator[Traffic]:
     """All that is sent in one step, in the order of the axes."""
     yield from _data(setup)
-    yield from _tensor(setup)
-    yield from _context(setup)
-    yield from _experts(setup)
-    yield from _pipeline(setup)
+    yield from list_model_traffic(setup)
 
 
 def list_volumes(setup: Setup, machine: ClusterHardware) -> tuple[Volume, ...]:
@@ -88,11 +61,12 @@ def split_volumes(one: Traffic, sent: Load, took: Load, exposed: Load) -> Iterat
 def _data(setup: Setup) -> Iterator[Traffic]:
     """Gradients and parameters over the data-parallel ranks, and over cp, which shares them.
 
-    DDP and ZeRO-1: an all-reduce, or a reduce-scatter and an all-gather of as many bytes. ZeRO-2
-    reduces every micro-batch. ZeRO-3 and FSDP gather twice and reduce once for each: 1.5 times
-    DDP's bytes in one type (ZeRO, arXiv 1910.02054, section 7); FSDP1 keeps the root unit gathered.
-    Copies of hybrid shards are reduced in every micro-batch, too. Experts have smaller groups.
-    What torch 2.13 was seen to send: tests/strategy/speed/test_sent.py.
+    DDP: an all-reduce. ZeRO-1: a reduce-scatter and an all-gather, of as many bytes, but for
+    DeepSpeed, which reduces all. ZeRO-2 reduces every micro-batch. ZeRO-3 and FSDP gather twice
+    and reduce once for each: 1.5 times DDP's bytes in one type (ZeRO, arXiv 1910.02054, section 7);
+    FSDP1 keeps the root unit gathered. Copies of hybrid shards are reduced in every micro-batch,
+    too. Experts have smaller groups.
+    What torch 2.13 and DeepSpeed 0.19 were seen to send: tests/strategy/speed/test_sent.py.
     """
     spread = setup.mesh.expert_parts / setup.mesh.tp
     whole = count_largest_stage(setup)
@@ -118,21 +92,13 @@ def _states(
     shards = _fewer(collectives.build_group(setup, "cp", "shard"), divided)
     if stage == 0:
         bucket = min(_BUCKET, reduced)
-        yield Traffic("all-reduce", "gradients", everyone, reduced, 1, "last", bucket)
+        ready: When = "last" if setup.overlap_reduce else "update"
+        yield Traffic("all-reduce", "gradients", everyone, reduced, 1, ready, bucket)
         return
     largest = whole.largest * params / whole.params  # of it, what these ranks share
     unit = largest * setup.recipe.compute
-    # DeepSpeed's pipeline reduces after the last backward pass (runtime/pipe/engine.py)
-    piped = setup.framework == "megatron-deepspeed" and setup.mesh.pp > 1
-    ready: When = "update" if piped else "last"
-    if stage == 1:
-        # jobgen gives Megatron --overlap-param-gather; DeepSpeed gathers before it goes on
-        after: When = "forward" if setup.framework == "megatron" else "update"
-        yield Traffic("reduce-scatter", "gradients", shards, reduced, 1, ready)
-        yield Traffic("all-gather", "parameters", shards, gathered, 1, after, unit)
-    elif trait.family == "zero" and stage == 2:
-        yield Traffic("reduce-scatter", "gradients", shards, reduced, micro, "backward")
-        yield Traffic("all-gather", "parameters", shards, gathered, 1, "update")
+    if trait.family == "zero" and stage < _SHARDS_PARAMETERS:
+        yield from _unsharded(setup, stage, shards, reduced, gathered, unit)
     else:
         n = whole.units
         yield Traffic("all-gather", "parameters", shards, gathered / n, micro * n, "forward", unit)
@@ -154,6 +120,24 @@ def _states(
             yield Traffic("all-reduce", "gradients", copies, mine, 1, "last", min(_BUCKET, mine))
 
 
+def _unsharded(
+    setup: Setup, stage: int, shards: RankGroup, reduced: float, gathered: float, unit: float
+) -> Iterator[Traffic]:
+    """ZeRO-1 and ZeRO-2, where each rank has whole parameters in every micro-batch. DeepSpeed
+    gathers them before it goes on, and its pipeline reduces gradients after the last backward pass
+    (runtime/pipe/engine.py)."""
+    what: Collective = "all-reduce" if setup.framework in _REDUCES_ALL else "reduce-scatter"
+    piped = setup.framework == "megatron-deepspeed" and setup.mesh.pp > 1
+    ready: When = "last" if stage == 1 else "backward"
+    if piped or not setup.overlap_reduce:
+        ready = "update"
+    beside = setup.framework == "megatron" and setup.overlap_gather
+    times = 1 if stage == 1 else setup.batch.accumulation
+    yield Traffic(what, "gradients", shards, reduced, times, ready)
+    after: When = "forward" if beside else "update"
+    yield Traffic("all-gather", "parameters", shards, gathered, 1, after, unit)
+
+
 def _fewer(ranks: RankGroup, divided: float) -> RankGroup:
     """The ranks that share their experts: neighbours hold others."""
     size = max(1, int(ranks.size / divided))
@@ -173,144 +157,3 @@ def _again(setup: Setup, shards: RankGroup, stage: int) -> RankGroup | None:
     if setup.strategy == "fsdp2" and setup.reshard is not True:
         return collectives.cut_group(shards, int(setup.reshard))
     return shards
-
-
-def _tensor(setup: Setup) -> Iterator[Traffic]:
-    """Two all-reduces of s b h forward in each layer and two backward; with sequence parallel as
-    many bytes in all-gathers and reduce-scatters (Megatron-LM, arXiv 1909.08053 section 3, and
-    2205.05198 section 4.2.2). A recomputed forward pass sends again; torchtitan's selective one
-    keeps what it reduced, and gathers again (torchtitan/distributed/activation_checkpoint.py).
-
-    Backward, Megatron reduces the input's gradient beside the product that makes the weights'
-    (core/tensor_parallel/layers.py, LinearWithGradAccumulationAndAsyncCommunication). Its experts
-    take the tokens of each rank as they are divided along the sequence: there, attention alone
-    gathers and reduces.
-    """
-    mesh = setup.mesh
-    if mesh.tp == 1:
-        return
-    ranks = collectives.build_group(setup, "tp")
-    payload = float(setup.tokens * setup.model.sizes.hidden * setup.recipe.compute)
-    each = 2.0 * _layers(setup) * setup.batch.accumulation
-    if setup.framework == "megatron" and setup.sequence_parallel:
-        each -= _sparse_layers(setup) * setup.batch.accumulation
-    again = 1 + (setup.recompute == "full")
-    beside: When = "product" if setup.overlap_tp else "layer"
-    reduced: When = "backward" if setup.framework == "megatron" else beside
-    if not setup.sequence_parallel:
-        yield Traffic("all-reduce", "activations", ranks, payload, each * again, beside)
-        yield Traffic("all-reduce", "activations", ranks, payload, each, reduced)
-        return
-    yield Traffic("all-gather", "activations", ranks, payload, each * again, beside)
-    yield Traffic("reduce-scatter", "activations", ranks, payload, each * again, beside)
-    some = setup.recompute == "selective" and setup.framework == "torchtitan"
-    yield Traffic("all-gather", "activations", ranks, payload, each * (1 + some), beside)
-    yield Traffic("reduce-scatter", "activations", ranks, payload, each, reduced)
-
-
-def _context(setup: Setup) -> Iterator[Traffic]:
-    """Keys and values go round a ring: cp - 1 sends of this rank's forward, and twice that
-    backward, with their gradients (Ring Attention, arXiv 2310.01889).
-
-    torch gathers all of them beside the first step, both ways, and sends gradients of fp32 on
-    (torch/distributed/tensor/experimental/_context_parallel/_attention.py, ``_AllGatherRotater``).
-    """
-    mesh, sizes = setup.mesh, setup.model.sizes
-    if mesh.cp == 1:
-        return
-    width = sizes.mla.kv_rank + sizes.mla.rope_dim if sizes.mla else 2 * _kv(setup)
-    elements = float(setup.tokens * width)
-    payload = elements * setup.recipe.compute
-    ranks, each = collectives.build_group(setup, "cp"), _layers(setup) * setup.batch.accumulation
-    passes = 1 + (setup.recompute == "full")
-    if setup.framework in _GATHERS_KEYS:
-        times = (passes + 1) * each
-        yield Traffic("all-gather", "keys and values", ranks, payload * mesh.cp, times, "start")
-        wide = elements * rates.FP32
-        yield Traffic("send", "gradients of keys and values", ranks, wide, mesh.cp * each, "ring")
-        return
-    times = float((passes + 2) * (mesh.cp - 1) * each)
-    yield Traffic("send", "keys and values", ranks, payload, times, "ring")
-
-
-def _kv(setup: Setup) -> float:
-    sizes = setup.model.sizes
-    heads = sizes.heads if setup.repeat_kv else sizes.kv_heads
-    return max(heads / setup.mesh.tp, 1.0) * sizes.head_dim
-
-
-def _experts(setup: Setup) -> Iterator[Traffic]:
-    """Tokens go to their experts and back, forward and backward: four all-to-alls in each layer
-    that has experts, and more where the forward pass is recomputed (GShard, arXiv 2006.16668):
-    two, or one where torch's checkpoint stops before tokens come back.
-
-    Where ranks of tp share each expert, they gather what all of them received, and reduce what they
-    return (Megatron-LM, core/transformer/moe/token_dispatcher.py, ``dispatch_postprocess``).
-    """
-    mesh, experts = setup.mesh, setup.model.sizes.experts
-    if experts is None or mesh.ep * mesh.expert_tp == 1:
-        return
-    again = 2 - stops_early(setup) if setup.recompute == "full" else 0
-    token = float(setup.tokens / mesh.tp * setup.model.sizes.hidden * setup.recipe.compute)
-    each = _sparse_layers(setup) * setup.batch.accumulation
-    if mesh.ep > 1:
-        ranks = _neighbours(setup, mesh.ep)
-        copies = count_copies(setup, experts, ranks)
-        one = Traffic(
-            "all-to-all",
-            "tokens",
-            ranks,
-            token * copies.ranks,
-            (4 + again) * each,
-            "layer",
-            forwarded=token * copies.nodes,
-        )
-        yield from _lay_beside(one) if setup.overlap_experts else (one,)
-    if mesh.expert_tp > 1:
-        sharing = collectives.cut_group(collectives.build_group(setup, "tp"), mesh.expert_tp)
-        whole = token * experts.active * mesh.expert_tp
-        yield Traffic("all-gather", "tokens", sharing, whole, (2 + again / 2) * each, "layer")
-        yield Traffic("reduce-scatter", "tokens", sharing, whole, (2 + again / 2) * each, "layer")
-
-
-def _lay_beside(one: Traffic) -> Iterator[Traffic]:
-    """Of a micro-batch's forward pass and another's backward pass side by side, all is sent beside
-    all that is computed, and the backward pass is two thirds of that."""
-    yield one._replace(times=one.times / 3, when="forward")
-    yield one._replace(times=one.times * 2 / 3, when="backward")
-
-
-def _sparse_layers(setup: Setup) -> float:
-    """Layers with experts of one stage, on the average."""
-    layers = setup.model.layers
-    sparse = sum(each.times for each in layers if has_experts(each.tensors))
-    return sparse / setup.mesh.pp
-
-
-def _neighbours(setup: Setup, size: int) -> RankGroup:
-    """The first ``size`` of the ranks that experts are spread over."""
-    axes: tuple[collectives.Axis, ...] = ("cp", "shard", "replicate")
-    within = axes if setup.mesh.etp != 1 else ("tp", *axes)
-    return collectives.cut_group(collectives.build_group(setup, *within), size)
-
-
-def _pipeline(setup: Setup) -> Iterator[Traffic]:
-    """Activations to the next stage and their gradients back, for each micro-batch and each part
-    of the model that a stage holds. Ranks of tp send each their share and gather it there
-    (Megatron-LM, arXiv 2104.04473, section 4.1). Where stages are interleaved, one part is sent
-    while another is computed (core/pipeline_parallel/schedules.py)."""
-    mesh, sizes = setup.mesh, setup.model.sizes
-    if mesh.pp == 1:
-        return
-    payload = setup.tokens * sizes.hidden * setup.recipe.compute / mesh.tp
-    if setup.measured is not None:
-        payload = count_sent(setup, setup.measured)
-    each = float(setup.batch.accumulation * setup.chunks)
-    ranks, beside = collectives.build_group(setup, "pp"), setup.chunks > 1
-    yield Traffic("send", "activations", ranks, payload, each, "forward" if beside else "boundary")
-    yield Traffic("send", "activations", ranks, payload, each, "backward" if beside else "boundary")
-
-
-def _layers(setup: Setup) -> float:
-    """Layers of the busiest stage."""
-    return float(-(-setup.model.sizes.layers // setup.mesh.pp))

@@ -52,6 +52,52 @@ def test_words_of_the_program_say_how_megatron_sends(
 
 
 @pytest.mark.parametrize(
+    ("words", "strategy", "beside"),
+    [((), "3d", False), (("--overlap-grad-reduce",), "3d", True), ((), "zero1", True)],
+)
+def test_megatron_reduces_beside_the_backward_pass_where_it_is_passed_the_option(
+    words: tuple[str, ...], strategy: str, beside: bool
+) -> None:
+    assert megatron(words, strategy).overlap_reduce is beside
+
+
+def test_legacy_models_of_megatron_have_layers_of_single_operations() -> None:
+    found, legacy = megatron(()), megatron(("--use-legacy-models",))
+    assert (found.legacy, found.repeat_kv, found.fused_activation) == (False, False, True)
+    assert (legacy.legacy, legacy.repeat_kv, legacy.fused_activation) == (True, True, False)
+
+
+@pytest.mark.parametrize(
+    ("words", "drops"),
+    [
+        ((), True),
+        (("--hidden-dropout", "0.1"), True),
+        (("--hidden-dropout", "$RATE"), True),
+        (("--hidden-dropout", "0.0"), False),
+        (("--hidden-dropout=0",), False),
+    ],
+)
+def test_megatron_drops_out_unless_its_words_say_otherwise(
+    words: tuple[str, ...], drops: bool
+) -> None:
+    assert megatron(words).hidden_dropout is drops
+    assert not setup().hidden_dropout
+
+
+def megatron(words: tuple[str, ...], strategy: str = "3d") -> Setup:
+    """A program of Megatron-LM with these words."""
+    asked = ask(
+        "meta-llama/Llama-3.2-1B",
+        framework="megatron",
+        strategy=Parallel(type=strategy),
+        pp=2,
+        micro_batch=1,
+        global_batch=16,
+    )._replace(run_args=words)
+    return build_setup(decide(asked.train, asked.sizes, asked.world, launcher="torchrun"), asked)
+
+
+@pytest.mark.parametrize(
     ("framework", "view", "copied"),
     [
         ("torch", None, False),

@@ -95,6 +95,29 @@ def told(case: str, build: Callable[[nn.Module], Any]) -> None:
         print(json.dumps({"case": case, "bytes": sent.bytes}), flush=True)
 
 
+def tell_zero(stage: int) -> None:
+    """The same of DeepSpeed's ZeRO in bf16, whose step gathers the parameters."""
+    import deepspeed
+
+    torch.manual_seed(0)
+    net = Net()
+    config = {
+        "train_micro_batch_size_per_gpu": 2,
+        "gradient_accumulation_steps": ACCUMULATION,
+        "zero_optimization": {"stage": stage},
+        "bf16": {"enabled": True},
+        "zero_allow_untested_optimizer": True,
+    }
+    optimizer = torch.optim.SGD(net.parameters())
+    engine, *_ = deepspeed.initialize(model=net, optimizer=optimizer, config=config)
+    with Sent() as sent:
+        for _ in range(ACCUMULATION):
+            engine.backward(engine(torch.randint(WORDS, (2, 8))).float().sum())
+            engine.step()
+    if dist.get_rank() == 0:
+        print(json.dumps({"case": f"zero{stage}", "bytes": sent.bytes}), flush=True)
+
+
 def flat(strategy: ShardingStrategy, mesh: DeviceMesh) -> Callable[[nn.Module], Any]:
     """FSDP1, each block a unit."""
     wrap, cpu = ModuleWrapPolicy({Block}), torch.device("cpu")
@@ -128,6 +151,8 @@ def main() -> None:
     told("fsdp2", rows(True, mesh))  # noqa: FBT003
     told("fsdp2 kept", rows(False, mesh))  # noqa: FBT003
     told("fsdp2 by 2", rows(2, mesh))
+    tell_zero(1)
+    tell_zero(2)
     dist.barrier()
 
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from jobgen.strategy.measured_model import read_measured
+from jobgen.strategy.memory.recipes import get_recipe
 from jobgen.strategy.setup import Adapters
 from jobgen.strategy.spec import Mesh
 from jobgen.strategy.speed.copies import count_copied
 from jobgen.strategy.speed.rates import SLOWEST, get_memory_rate
 from jobgen.strategy.speed.step_time import compute_step
-from tests.strategy.speed.setups import A100, AUTOCAST, LLAMA, MIXED, setup
+from tests.strategy.speed.setups import A100, AUTOCAST, LLAMA, MIXED, SPARSE, setup
 
 
 @pytest.mark.parametrize(
@@ -32,6 +35,42 @@ def test_bytes_of_each_parameter(
     found = count_copied(setup(strategy, model=LLAMA, recipe=recipe, mesh=Mesh(1, 8)))
     assert found.forward == pytest.approx(forward * LLAMA.count)
     assert found.backward == pytest.approx(backward * LLAMA.count)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "keys", "bytes_"),
+    [
+        # of four micro-batches the last three are added: two read, one written
+        ("ddp", {"recipe": AUTOCAST}, 3 * 4 * 3 / 4),
+        ("zero1", {"recipe": MIXED}, 3 * 2 * 3 / 4),
+        ("fsdp", {"recipe": AUTOCAST, "unsynced": True}, 4 + 6 + 3 * 4 * 3 / 4),
+        ("fsdp", {"recipe": AUTOCAST}, 4 + 6 + 3 * 4 * 3 / 4 / 8),
+        # its product reads what it adds to
+        ("zero1", {"recipe": get_recipe("main-grads"), "framework": "megatron"}, 4),
+        # 2 bytes are added to 4
+        ("zero1", {"recipe": get_recipe("two-grads")}, 2 + 4 + 4),
+    ],
+)
+def test_gradients_of_micro_batches_are_added_up(
+    strategy: str, keys: dict[str, Any], bytes_: float
+) -> None:
+    mesh = Mesh(8, 1) if strategy == "ddp" else Mesh(1, 8)
+    found = count_copied(setup(strategy, model=LLAMA, mesh=mesh, accumulation=4, **keys))
+    assert found.backward == pytest.approx(bytes_ * LLAMA.count)
+
+
+def test_each_rank_adds_up_the_gradients_of_its_experts() -> None:
+    one = setup(
+        "zero1",
+        model=SPARSE,
+        mesh=Mesh(1, 8, ep=8),
+        framework="megatron",
+        recipe=get_recipe("main-grads"),
+    )
+    experts = sum(t.count for layer in SPARSE.layers for t in layer.tensors if t.kind == "expert")
+    experts *= SPARSE.layers[0].times
+    expected = 4 * (SPARSE.count - experts * 7 / 8)
+    assert count_copied(one).backward == pytest.approx(expected)
 
 
 def test_nothing_is_copied_on_one_rank() -> None:
@@ -71,7 +110,7 @@ def test_dtensor_lays_sequences_in_order_around_what_tp_sends() -> None:
     assert count_copied(one) == (4 * passed, 6 * passed)
     # one sample has its sequence in order, and Megatron's sequence comes first
     assert count_copied(one._replace(batch=one.batch._replace(micro=1))) == (0, 0)
-    assert count_copied(one._replace(framework="megatron")) == (0, 0)
+    assert count_copied(one._replace(framework="megatron")).forward == 0
     # pieces come where they belong; those of two reductions are read to be summed
     assert count_copied(one._replace(overlap_tp=True)) == (passed, passed)
 
@@ -85,4 +124,4 @@ def test_torchs_context_parallel_merges_in_fp32() -> None:
     )
     again = count_copied(one._replace(recompute="full"))
     assert again.backward == sum(count_copied(one))
-    assert count_copied(one._replace(framework="megatron")) == (0, 0)
+    assert count_copied(one._replace(framework="megatron")).forward == 0

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,7 @@ from jobgen.strategy.setup import Setup
 from jobgen.strategy.shapes.architecture import Architecture
 from jobgen.strategy.shapes.count import build_model
 from jobgen.strategy.spec import Batch, Mesh
+from jobgen.strategy.speed.attention import count_score_passes
 from jobgen.strategy.speed.compute import count_hooks, count_kernels
 
 LLAMA = Architecture("llama", 2, 64, 4, 2, 16, 128, 64)
@@ -31,11 +33,11 @@ def count(shape: Architecture, framework: str) -> int:
     return count_kernels(setup, setup.model.layers[0].tensors)
 
 
-def run(script: str, *words: str) -> dict[str, float]:
+def run(script: str, *words: str) -> dict[str, Any]:
     """What a script beside this file counts."""
     command = [sys.executable, str(Path(__file__).with_name(script)), *words]
     ran = subprocess.run(command, check=True, capture_output=True, text=True, timeout=600)
-    found: dict[str, float] = json.loads(ran.stdout.splitlines()[-1])
+    found: dict[str, Any] = json.loads(ran.stdout.splitlines()[-1])
     return found
 
 
@@ -44,6 +46,18 @@ def test_megatrons_layer_starts_as_many_of_a_llamas_kernels_as_torch_dispatches(
     found = run("dispatched.py")
     expected = count(LLAMA, "torch") * found["megatron"] / found["llama"]
     assert count(GPT, "megatron") == pytest.approx(expected, abs=1)
+
+
+@pytest.mark.train("torch", "transformers")
+def test_scores_are_read_and_written_as_often_as_torch_does() -> None:
+    sloped = LLAMA._replace(rotary="")
+    expected = {
+        "plain": build(LLAMA)._replace(recipe=RECIPES["fp32"]),
+        "cast": build(LLAMA),
+        "sloped": build(sloped),
+    }
+    found = {name: list(count_score_passes(setup)) for name, setup in expected.items()}
+    assert found == run("scored.py")
 
 
 @pytest.mark.exhaustive

@@ -45,5 +45,6 @@ def test_tokens_are_sorted_once_more_after_an_all_to_all() -> None:
     alone, spread = (setup(model=SPARSE, mesh=Mesh(1, 8, ep=ep)) for ep in (1, 4))
     assert count_sorted_rows(alone, EXPERTS) == 2 * (2 + 1)
     assert count_sorted_rows(spread, EXPERTS) == 2 * (2 + 1) + 4 * 2
+    assert count_sorted_rows(spread._replace(gathers_tokens=True), EXPERTS) == 5 * 2 + 4
     fused = spread._replace(fused_dispatch=True)
     assert count_sorted_rows(fused, EXPERTS) == pytest.approx(2 * (2 + 4 * (1 - 15 / 28)))

@@ -14,7 +14,8 @@ from jobgen.strategy.setup import Adapters, Recipe, Setup
 from jobgen.strategy.shapes.architecture import Architecture
 from jobgen.strategy.shapes.count import build_model
 from jobgen.strategy.spec import Mesh, Offloaded
-from jobgen.strategy.speed.compute import compute_attention, compute_neighbors
+from jobgen.strategy.speed.attention import compute_attention
+from jobgen.strategy.speed.compute import compute_neighbors
 from jobgen.strategy.speed.machine_model import build_machine
 from jobgen.strategy.speed.rates import SLOWEST, get_memory_rate
 from jobgen.strategy.speed.step_time import compute_step
@@ -27,6 +28,7 @@ MPT = build_model(
         "mpt-7b", 32, 4096, 32, 32, 128, 16384, 50368, gated=False, tied=True, layer_norm=True
     )
 )
+BODY = build_model(Architecture("body", 32, 4096, 32, 8, 128, 14336, 1024))
 LARGE = build_model(Architecture("llama-3-70b", 80, 8192, 64, 8, 128, 28672, 128256))
 
 
@@ -90,6 +92,21 @@ def test_published_runs_are_met_within_fifteen_per_cent(
     assert compute_step(asked, machine).rate == pytest.approx(rate, rel=0.15)
 
 
+def test_legacy_layers_of_megatron_take_longer_by_operations_and_attention() -> None:
+    asked = llama(strategy="3d", mesh=Mesh(1, 1), framework="megatron", fused_norms=True)
+    legacy = asked._replace(legacy=True, repeat_kv=True)
+    assert 1.02 < compute_step(legacy, A100).seconds / compute_step(asked, A100).seconds < 1.15
+    attention = [compute_attention(one, H100).forward for one in (asked, legacy)]
+    assert attention[1] == pytest.approx(attention[0] * 0.55 / 0.35)
+
+
+@pytest.mark.parametrize("framework", ["megatron", "torch"])
+def test_dropout_takes_time(framework: str) -> None:
+    plain = llama(strategy="ddp", framework=framework)
+    dropped = compute_step(plain._replace(hidden_dropout=True), A100).compute
+    assert 1.0 < dropped / compute_step(plain, A100).compute < 1.03
+
+
 def test_what_a_step_takes_is_the_sum_of_its_parts() -> None:
     asked = llama(mesh=Mesh(2, 8, tp=2, pp=2), accumulation=4, strategy="fsdp2")
     found = compute_step(asked, A100)
@@ -130,11 +147,32 @@ def test_recomputing_all_costs_one_forward_pass_more() -> None:
 
 def test_the_bubble_is_what_other_stages_wait_for() -> None:
     def bubble(**keys: Any) -> float:
-        found = compute_step(llama(strategy="3d", mesh=Mesh(1, 1, pp=4), **keys), H100)
+        asked = llama(strategy="3d", mesh=Mesh(1, 1, pp=4), model=BODY, **keys)
+        found = compute_step(asked, H100)
         return found.bubble / found.compute
 
-    assert bubble(accumulation=8) == pytest.approx(3 / 8, rel=0.02)
-    assert bubble(accumulation=8, chunks=4) == pytest.approx(3 / 8 / 4, rel=0.02)
+    assert bubble(accumulation=8) == pytest.approx(3 / 8, rel=0.03)
+    assert bubble(accumulation=8, chunks=4) == pytest.approx(3 / 8 / 4, rel=0.03)
+
+
+def test_stages_with_less_to_do_than_the_last_are_waited_for_less() -> None:
+    # the output layer takes as long as some layers, and only the last stage has it
+    asked = llama(strategy="3d", mesh=Mesh(1, 1, pp=4), accumulation=8)
+    found = compute_step(asked, H100)
+    assert found.bubble < 0.9 * 3 / 8 * found.compute
+    # a micro-batch passes all stages once, as it passes the whole model; others wait for slow GPUs
+    whole = SLOWEST * compute_step(asked._replace(mesh=Mesh(1, 1)), H100).compute / 8
+    assert found.bubble + found.compute / 8 == pytest.approx(whole, rel=0.01)
+
+
+@pytest.mark.parametrize("strategy", ["3d", "zero1"])
+def test_what_is_not_reduced_beside_the_backward_pass_is_waited_for(strategy: str) -> None:
+    mesh = Mesh(8, 1) if strategy == "3d" else Mesh(1, 8)
+    asked = llama(strategy=strategy, framework="megatron", mesh=mesh)
+    late = asked._replace(overlap_reduce=False, overlap_gather=False)
+    found = compute_step(late, A100)
+    assert exposed(found) == pytest.approx(sum(v.seconds for v in found.volumes))
+    assert exposed(compute_step(asked, A100)) < 0.5 * exposed(found)
 
 
 def test_tp_is_exposed_unless_it_is_made_to_overlap() -> None:
@@ -168,6 +206,22 @@ def test_fp8_is_faster_where_there_are_units_for_it() -> None:
 def test_fp32_does_without_tensor_cores() -> None:
     fp32 = Recipe("fp32", 4, 4, 0, 8, compute=4, reduce=4)
     assert compute_step(llama(recipe=fp32), A100).compute > 8 * compute_step(llama(), A100).compute
+
+
+def test_tf32_takes_tensor_cores_at_half_their_rate_where_there_are_any() -> None:
+    fp32 = llama(recipe=Recipe("fp32", 4, 4, 0, 8, compute=4, reduce=4))
+    wide = compute_step(fp32._replace(tf32=True), A100).compute
+    assert 1.7 < wide / compute_step(llama(), A100).compute < 2.2
+    volta = A100._replace(architecture="Volta", gpu="V100-SXM2-32GB")
+    for asked in (fp32, fp32._replace(flash=False)):
+        plain, rounded = (compute_step(asked._replace(tf32=on), volta) for on in (False, True))
+        assert plain.compute == pytest.approx(rounded.compute, rel=0.2)
+
+
+def test_attention_of_fp32_is_no_faster_than_its_products() -> None:
+    fp32 = llama(recipe=Recipe("fp32", 4, 4, 0, 8, compute=4, reduce=4))
+    narrow, wide = (compute_attention(one, A100).forward for one in (llama(), fp32))
+    assert wide > 5 * narrow
 
 
 def test_torch_compile_leaves_complex_rotation_and_an_eager_loss_alone() -> None:

@@ -53,6 +53,13 @@ def test_zero1_sends_as_many_bytes_as_ddp_where_gradients_are_as_wide_as_paramet
     assert total(setup("zero1")) == pytest.approx(total(setup("ddp")))
 
 
+def test_deepspeed_reduces_all_gradients_on_every_rank() -> None:
+    for strategy, times in (("zero1", 1), ("zero2", 4)):
+        found = sent(setup(strategy, accumulation=4, framework="deepspeed"))
+        assert found["all-reduce of gradients"] == pytest.approx(times * 2 * 7 / 8 * 2 * P)
+        assert found["all-gather of parameters"] == pytest.approx(7 / 8 * 2 * P)
+
+
 def test_zero2_reduces_in_every_micro_batch() -> None:
     found = sent(setup("zero2", accumulation=4))
     assert found["reduce-scatter of gradients"] == pytest.approx(4 * 7 / 8 * 2 * P)
@@ -112,6 +119,14 @@ def test_tp_sends_four_times_the_activations_of_a_layer() -> None:
     assert total(asked._replace(sequence_parallel=True)) == pytest.approx(whole)
     assert total(asked._replace(recompute="full")) == pytest.approx(whole * 1.5)
     assert on("network", asked) == 0
+
+
+def test_megatron_gathers_the_input_again_for_the_gradient_of_weights() -> None:
+    asked = setup("3d", mesh=Mesh(1, 1, tp=8), sequence_parallel=True)
+    found, again = sent(asked), sent(asked._replace(framework="megatron"))
+    gathered = "all-gather of activations"
+    assert again[gathered] == pytest.approx(1.5 * found[gathered])
+    assert {**again, gathered: 0} == {**found, gathered: 0}
 
 
 def test_tp_wider_than_a_node_uses_the_network() -> None:
@@ -214,6 +229,19 @@ def test_ranks_that_share_experts_gather_the_tokens_of_all_and_reduce_what_they_
     for what in ("all-gather of tokens", "reduce-scatter of tokens"):
         assert shared[what] == pytest.approx(2 * 4 * tokens)
         assert what not in whole
+
+
+@pytest.mark.parametrize(("tp", "etp"), [(1, 0), (2, 0), (2, 1)])
+def test_experts_that_gather_tokens_have_those_of_all_ranks_that_share_them(
+    tp: int, etp: int
+) -> None:
+    mesh = Mesh(1, 8 // tp, tp=tp, ep=4 if etp else 4 // tp, etp=etp)
+    asked = setup("zero1", model=SPARSE, mesh=mesh, framework="megatron", gathers_tokens=True)
+    found = sent(asked._replace(sequence_parallel=True))
+    own = 2 * 128 * 64 * 2 / tp  # bytes of the tokens of one rank, of four that share experts
+    for what in ("all-gather of tokens", "reduce-scatter of tokens"):
+        assert found[what] == pytest.approx(2 * 4 * 3 * own)
+    assert "all-to-all of tokens" not in found
 
 
 def test_megatrons_experts_take_tokens_as_sequence_parallel_divides_them() -> None:
