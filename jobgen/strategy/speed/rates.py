@@ -57,6 +57,7 @@ SUSTAINED = {
     "Hopper": 0.652,
     "GB200": 0.575,
     "B200": 0.575,
+    "CDNA3": 0.458,
 }
 """What products that take longer than a benchmark's reach of the peak, where that is known to be
 less: power, not tensor cores, limits them. With matrices of 8192, A100 230 of 312 and RTX A6000 95
@@ -66,25 +67,31 @@ L4 59.4 of 121 (zzc0721/torch-performance-test-data, issues 108, 185 and 120); H
 of 1979 and GB200 2877 of 5000 (Azure/AI-benchmarking-guide, ND_H100_v5_results.md and
 ND_GB200_v6_results.md), taken for 16 bits as well: pytorch/ao saw one part for both, 60 % on H100
 of 500 W instead of 700 W (H100_PCT_ACHIEVABLE_GEMM_TOPS in the first
-benchmarks/float8/float8_roofline.py)."""
-FLASH = {"RTX": 0.91, "H20-": 0.57, "Hopper": 0.35, "Blackwell": 0.15, "CDNA3": 0.25}
-"""FlashAttention-2 reaches 35 % of a H100 (abstract of FlashAttention-3, arXiv 2407.08608), 374 of
-a GB200's 2500 TFLOP/s and 329 of a MI300X's 1307 (Azure/AI-benchmarking-guide); on a graphics card,
+benchmarks/float8/float8_roofline.py). CDNA3: 599 of 1307 TFLOP/s, 67.43 % of the profile at
+``FLASH``."""
+FLASH = {"RTX": 0.91, "H20-": 0.57, "Hopper": 0.35, "Blackwell": 0.15, "CDNA3": 0.16}
+"""FlashAttention-2 reaches 35 % of a H100 (abstract of FlashAttention-3, arXiv 2407.08608) and 374
+of a GB200's 2500 TFLOP/s (Azure/AI-benchmarking-guide); on a graphics card,
 whose ordinary cores are not so far behind its tensor cores, 191 of an RTX 5090's 209.5
 (gau-nernst's blog, Writing Speed-of-Light Flash Attention for 5090), and 84 of an H20's 148 forward
-(Dao-AILab/flash-attention, issue 1310)."""
-FLASH_BACK = {"CDNA3": 0.155}
-"""The same of its backward pass, where it is known to be slower: 202 of a MI300X's 1307 TFLOP/s,
-the middle of four sizes with 16,384 tokens (ROCm/flash-attention, issue 142)."""
+(Dao-AILab/flash-attention, issue 1310). Of CDNA3 it is torch's own attention, 209 of 1307 TFLOP/s:
+7.48 % of a profile's 33.7 s (ROCm/rocm-blogs, software-tools-optimization/primus-deep-dive) of
+Llama 3.1 70B, three sequences of 8192, everything computed again (AMD-AGI/Primus,
+examples/torchtitan/configs/MI325X)."""
+FLASH_BACK = {"CDNA3": 0.077}
+"""The same of its backward pass, where it is known to be slower: 19.47 % of that profile, 101
+TFLOP/s."""
 FLASH_OTHERS = 0.6
 """And 50 to 73 % of an A100 (abstract of FlashAttention-2, arXiv 2307.08691)."""
 FIRST_FLASH = 0.325 / 0.6
 """What the first FlashAttention reaches of it: 25 to 40 % of an A100, the same abstract."""
-FUSED_FLASH = {"H20-": 0.72, "Hopper": 0.55, "Blackwell": 0.35}
+FUSED_FLASH = {"H20-": 0.72, "Hopper": 0.55, "Blackwell": 0.35, "CDNA3": 0.175}
 """Megatron's attention is cuDNN's, near FlashAttention-3, which reaches up to 75 % of a H100
 forward and FlashAttention-2's 35 % at the least: the middle. On an H20 it reaches 87 % forward, and
-FlashAttention-2 57 % (issue 1310 again). On a B200 it reaches up to 55 % (71 %
-are 1.3 times cuDNN's, abstract of FlashAttention-4) and FlashAttention-2's 15 % at the least."""
+FlashAttention-2 57 % (issue 1310 again). On a B200 it reaches up to 55 % (71 % are
+1.3 times cuDNN's, abstract of FlashAttention-4) and FlashAttention-2's 15 % at the least. On ROCm
+it is Composable Kernel's: 229 of a MI300X's 1307 TFLOP/s in both passes together, the middle of
+four sizes with 16,384 tokens (ROCm/flash-attention, issue 142)."""
 OLD = ("mosaic",)
 """Frameworks of published runs that had the first FlashAttention: llm-foundry's Triton one."""
 CONTENTION = 0.189
