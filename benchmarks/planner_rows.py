@@ -314,6 +314,7 @@ def _setup(said: Mapping[str, str]) -> Setup:
         overlap_tp=_overlaps_tp(said),
         fused_dispatch=re.search("DeepEP|HybridEP", said["locator"] + said["notes"]) is not None,
         overlap_experts="overlap_moe_expert_parallel_comm" in said["notes"],
+        graphed="CUDA graphs" in said["notes"] and "no CUDA graphs" not in said["notes"],
         chunks=max(1, _int(said["vpp"], 1)) if pp > 1 else 1,
         adapters=_adapters(said),
         step_in_backward="in bwd" in said["optimizer"],

@@ -134,6 +134,8 @@ class Setup(NamedTuple):
     overlap_experts: bool = False
     """With ep: what one micro-batch sends to its experts goes beside the computing of another, as
     with Megatron's ``--overlap-moe-expert-parallel-comm``."""
+    graphed: bool = False
+    """CUDA graphs start the kernels of a layer, as with Megatron's ``--cuda-graph-impl``."""
     chunks: int = 1
     """Pipeline: interleaved parts of the model that one stage holds."""
     adapters: Adapters | None = None

@@ -15,6 +15,8 @@ from jobgen.strategy.frameworks.megatron_traffic import MegatronTraffic, read_tr
         ("--moe-token-dispatcher-type flex", MegatronTraffic(fused_dispatch=True)),
         ("--moe-token-dispatcher-type alltoall", MegatronTraffic()),
         ("--overlap-moe-expert-parallel-comm", MegatronTraffic(overlap_experts=True)),
+        ("--cuda-graph-impl transformer_engine", MegatronTraffic(graphed=True)),
+        ("--cuda-graph-impl none", MegatronTraffic()),
         ("--num-virtual-stages-per-pipeline-rank=5", MegatronTraffic(chunks=5)),
         ("--num-layers-per-virtual-pipeline-stage 2", MegatronTraffic(chunks=4)),
         ("--num-layers-per-virtual-pipeline-stage $LAYERS", MegatronTraffic()),

@@ -1,4 +1,5 @@
-"""What a program of Megatron-LM says of how its ranks send, in words that jobgen leaves to it."""
+"""What a program of Megatron-LM says of how its ranks send and how kernels are started, in words
+that jobgen leaves to it."""
 
 from __future__ import annotations
 
@@ -7,6 +8,9 @@ from collections.abc import Callable, Sequence
 from jobgen.named_tuple import NamedTuple
 from jobgen.strategy.frameworks.program_options import read_values
 
+_GRAPHS = ("local", "transformer_engine")
+"""Values of ``--cuda-graph-impl`` that make graphs."""
+
 
 class MegatronTraffic(NamedTuple):
     """Of ``run:``; the names are those of :class:`jobgen.strategy.setup.Setup`."""
@@ -14,6 +18,7 @@ class MegatronTraffic(NamedTuple):
     overlap_tp: bool = False
     fused_dispatch: bool = False
     overlap_experts: bool = False
+    graphed: bool = False
     chunks: int = 1
 
 
@@ -28,6 +33,7 @@ def read_traffic(words: Sequence[str], layers: int, pp: int) -> MegatronTraffic:
         "--tp-comm-overlap" in values,
         values.get("--moe-token-dispatcher-type") == "flex",
         "--overlap-moe-expert-parallel-comm" in values,
+        values.get("--cuda-graph-impl", "none") in _GRAPHS,
         _count_chunks(values.get, layers, pp),
     )
 
