@@ -321,6 +321,7 @@ def _setup(said: Mapping[str, str]) -> Setup:
         fused_norms=framework == "megatron"
         or _FUSED_NORMS.search(said["source"] + said["notes"]) is not None,
         fused_activation=framework == "megatron",
+        fused_attention=framework in {"nanotron", "megatron"} or _has_engine(said),
         reentrant=framework == "transformers" and not _is_recent(said),
         unsynced=framework == "automodel"
         or (framework == "transformers" and _is_unsynced(said, strategy)),
@@ -335,6 +336,11 @@ def _setup(said: Mapping[str, str]) -> Setup:
         world_per_node=_node_ranks(said),
         nvlink_nodes=_NVL72_NODES if _is_nvl72(said) else 1,
     )
+
+
+def _has_engine(said: Mapping[str, str]) -> bool:
+    """Whether a program other than Megatron has Transformer Engine's attention."""
+    return "Transformer Engine with its attention" in said["notes"]
 
 
 _NVL72_NODES = 18

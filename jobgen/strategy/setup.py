@@ -102,6 +102,8 @@ class Setup(NamedTuple):
     fused_norms: bool = False
     """RMSNorm and rotation are one kernel each, as with flash-attn's, Liger's or Transformer
     Engine's: a norm keeps its input and no copy in fp32."""
+    fused_attention: bool = False
+    """Attention is Transformer Engine's, as Megatron's is."""
     fused_activation: bool = False
     """A gated activation is one kernel that keeps its input only, as Megatron's."""
     reentrant: bool = False

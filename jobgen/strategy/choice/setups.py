@@ -109,6 +109,7 @@ def build_setup(strategy: Strategy, ask: Ask, train: Train | None = None) -> Set
         copied_grads=mesh.data > 1 and _copies_grads(strategy),
         persistent_grads=native or zero or (strategy.trait.family == "ddp" and mesh.data > 1),
         fused_activation=native,
+        fused_attention=native,
         fused_step=framework in _FUSED if strategy.fused is None else strategy.fused,
         keeps_full_copy=strategy.settings.state_dict == "full",
         loss=choose_loss(framework, train.loss),

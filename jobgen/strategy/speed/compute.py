@@ -186,7 +186,11 @@ def compute_attention(setup: Setup, machine: ClusterHardware) -> products.Both:
     work = 2.0 * setup.tokens * setup.seq * heads * (qk + v)
     if setup.flash:
         ahead, back = (
-            work / 2 / rates.get_attention_rate(machine, setup.framework, backward=backward)
+            work
+            / 2
+            / rates.get_attention_rate(
+                machine, setup.framework, fused=setup.fused_attention, backward=backward
+            )
             for backward in (False, True)
         )
         return products.Both(ahead, 2.5 * back)

@@ -86,7 +86,7 @@ FLASH_OTHERS = 0.6
 FIRST_FLASH = 0.325 / 0.6
 """What the first FlashAttention reaches of it: 25 to 40 % of an A100, the same abstract."""
 FUSED_FLASH = {"H20-": 0.72, "Hopper": 0.55, "Blackwell": 0.35, "CDNA3": 0.175}
-"""Megatron's attention is cuDNN's, near FlashAttention-3, which reaches up to 75 % of a H100
+"""Transformer Engine's attention is cuDNN's, near FlashAttention-3, which reaches up to 75 % of a H100
 forward and FlashAttention-2's 35 % at the least: the middle. On an H20 it reaches 87 % forward, and
 FlashAttention-2 57 % (issue 1310 again). On a B200 it reaches up to 55 % (71 % are
 1.3 times cuDNN's, abstract of FlashAttention-4) and FlashAttention-2's 15 % at the least. On ROCm
@@ -123,6 +123,13 @@ guide)."""
 LINK = {"nvlink": 0.8, "pcie": 0.88}
 """Of a link in one direction: 78 % on A100, 80 to 82 % on H200 for all-gather and reduce-scatter;
 PCIe 5.0 x16 55 of 63 GB/s (stas00/ml-engineering, network/README.md)."""
+DISPATCH = {"Blackwell": 0.52}
+"""Of NVLink in one direction, that DeepEP's and HybridEP's kernels send to other ranks. HybridEP's
+benchmark has 536 and 531 GB/s on eight B200 of 900, an eighth of which stays on the rank
+(deepseek-ai/DeepEP, docs/README_Hybrid-EP.md, Torch API, 16 multiprocessors)."""
+DISPATCH_OTHERS = 0.66
+"""DeepEP's has 337 GB/s on eight H20 of 450 (deepseek-ai/DeepEP, issue 16), and 155 on H800 of 200
+(docs/legacy.md)."""
 NETWORK = 0.73
 """Of the line rate of the network cards, at 4 GiB over 4 nodes: the same page."""
 FP32 = 4
@@ -162,18 +169,23 @@ def get_uneven_share(machine: ClusterHardware) -> float:
 
 
 def get_attention_rate(
-    machine: ClusterHardware, framework: str, *, backward: bool = False
+    machine: ClusterHardware, framework: str, *, fused: bool = False, backward: bool = False
 ) -> float:
     """FLOP/s of attention that keeps no matrix of scores, forward or backward: at most those of a
-    matrix product."""
+    matrix product. ``fused`` is Transformer Engine's."""
     part = _look_up(FLASH, machine, FLASH_OTHERS)
     if backward:
         part = _look_up(FLASH_BACK, machine, part)
     if framework in OLD:
         part *= FIRST_FLASH
-    elif framework == "megatron":
+    elif fused:
         part = _look_up(FUSED_FLASH, machine, part)
     return min(machine.peak * part, get_matmul_rate(machine))
+
+
+def get_dispatch_share(machine: ClusterHardware) -> float:
+    """Part of NCCL's rate inside a node at which kernels made for it exchange tokens."""
+    return _look_up(DISPATCH, machine, DISPATCH_OTHERS) / LINK["nvlink"]
 
 
 def get_vector_rate(machine: ClusterHardware) -> float:

@@ -44,6 +44,8 @@ class Traffic(NamedTuple):
     """Bytes of the one that nothing lies beside: the first, or the last."""
     forwarded: float = 0.0
     """Bytes of each for all nodes, where nodes forward them to their ranks."""
+    fused: bool = False
+    """Kernels of DeepEP or HybridEP send it."""
 
 
 def list_traffic(setup: Setup) -> Iterator[Traffic]:
@@ -73,7 +75,8 @@ def sum_loads(one: Traffic, machine: ClusterHardware) -> tuple[Load, Load]:
         one.what, one.ranks, one.payload, machine, one.forwarded
     )
     n = one.times
-    return Load(sent.node * n, sent.network * n), Load(took.node * n, took.network * n)
+    share = rates.get_dispatch_share(machine) if one.fused else 1.0
+    return Load(sent.node * n, sent.network * n), Load(took.node * n / share, took.network * n)
 
 
 def split_volumes(one: Traffic, sent: Load, took: Load, exposed: Load) -> Iterator[Volume]:
@@ -264,6 +267,7 @@ def _experts(setup: Setup) -> Iterator[Traffic]:
             (4 + again) * each,
             "layer",
             forwarded=token * copies.nodes,
+            fused=setup.fused_dispatch,
         )
         yield from _lay_beside(one) if setup.overlap_experts else (one,)
     if mesh.expert_tp > 1:

@@ -304,7 +304,7 @@ def test_attention_of_an_mi300x_takes_the_shares_of_a_step_that_a_profile_has() 
 def test_attention_of_transformer_engine_is_composable_kernels_on_rocm() -> None:
     machine = build_machine(gpus()["MI300X-192GB"], 8, 50e9, "infiniband")
     torch, engine = (
-        sum(compute_attention(llama(framework=name), machine)) for name in ("torch", "megatron")
+        sum(compute_attention(llama(fused_attention=fused), machine)) for fused in (False, True)
     )
     assert 0.4 * torch < engine < 0.6 * torch
 
