@@ -23,6 +23,8 @@ _EXCHANGES = 4
 _EXPERT_OPS = 2
 """Operations for each expert of the rank: each of its two products is started alone (Transformer
 Engine, common/gemm/cublaslt_gemm.cu, ``multi_stream_cublas_gemm``)."""
+_BIAS_OPS = 2
+"""More where experts have biases: a product and a sum (core/transformer/moe/experts.py)."""
 RANDOM_OPS = 12
 """More for each layer that Megatron-LM computes again: three states of random numbers, taken twice
 and set twice (core/tensor_parallel/random.py, ``CheckpointFunction``)."""
@@ -58,6 +60,11 @@ def _count_local_experts(setup: Setup) -> float:
     return experts.count / setup.mesh.ep if experts else 1.0
 
 
+def _has_biases(setup: Setup) -> bool:
+    experts = setup.model.sizes.experts
+    return experts is not None and experts.bias
+
+
 def count_kernels(setup: Setup, tensors: tuple[Tensor, ...]) -> int:
     """Kernels that one layer starts in its forward pass, as transformers' models are written.
 
@@ -89,7 +96,8 @@ def _count_megatron_ops(setup: Setup, tensors: tuple[Tensor, ...]) -> int:
     """Of one layer of Megatron-LM, without what tp sends. CUDA graphs start all but the experts,
     whose tokens differ in number from step to step."""
     routed = has_experts(tensors)
-    ops = _EXPERT_OPS * _count_local_experts(setup) if routed else 0.0
+    each = _EXPERT_OPS + _BIAS_OPS * _has_biases(setup)
+    ops = each * _count_local_experts(setup) if routed else 0.0
     exchanges = _EXCHANGES * (routed and setup.mesh.ep > 1)
     if not setup.graphed:
         ops += (_ROUTED_OPS + _SHARED_OPS * (exchanges > 0)) if routed else _DENSE_OPS

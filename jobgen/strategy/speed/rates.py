@@ -86,12 +86,12 @@ FLASH_OTHERS = 0.6
 FIRST_FLASH = 0.325 / 0.6
 """What the first FlashAttention reaches of it: 25 to 40 % of an A100, the same abstract."""
 FUSED_FLASH = {"H20-": 0.72, "Hopper": 0.55, "Blackwell": 0.35, "CDNA3": 0.175}
-"""Transformer Engine's attention is cuDNN's, near FlashAttention-3, which reaches up to 75 % of a H100
-forward and FlashAttention-2's 35 % at the least: the middle. On an H20 it reaches 87 % forward, and
-FlashAttention-2 57 % (issue 1310 again). On a B200 it reaches up to 55 % (71 % are
-1.3 times cuDNN's, abstract of FlashAttention-4) and FlashAttention-2's 15 % at the least. On ROCm
-it is Composable Kernel's: 229 of a MI300X's 1307 TFLOP/s in both passes together, the middle of
-four sizes with 16,384 tokens (ROCm/flash-attention, issue 142)."""
+"""Transformer Engine's attention is cuDNN's, near FlashAttention-3, which reaches up to 75 % of a
+H100 forward and FlashAttention-2's 35 % at the least: the middle. On an H20 it reaches 87 %
+forward, and FlashAttention-2 57 % (issue 1310 again). On a B200 it reaches up to 55 % (71 % are
+1.3 times cuDNN's, abstract of FlashAttention-4) and FlashAttention-2's 15 % at the least. On
+ROCm it is Composable Kernel's: 229 of a MI300X's 1307 TFLOP/s in both passes together, the
+middle of four sizes with 16,384 tokens (ROCm/flash-attention, issue 142)."""
 OLD = ("mosaic",)
 """Frameworks of published runs that had the first FlashAttention: llm-foundry's Triton one."""
 CONTENTION = 0.189

@@ -66,7 +66,9 @@ def test_megatrons_router_starts_as_many_as_torch_dispatches(ranks: int) -> None
 
 def test_cuda_graphs_start_all_but_the_experts() -> None:
     sparse = GPT._replace(experts=Experts(16, 2, 128))
-    for shape, left in ((GPT, 0), (sparse, int(2 * 4 * 36 / 47) + 20)):
+    biased = GPT._replace(experts=Experts(16, 2, 128, bias=True))
+    numbers = ((GPT, 0), (sparse, int(2 * 4 * 36 / 47) + 20), (biased, int(4 * 4 * 36 / 47) + 20))
+    for shape, left in numbers:
         setup = build(shape)._replace(framework="megatron", mesh=Mesh(1, 4, ep=4), graphed=True)
         assert count_kernels(setup, setup.model.layers[0].tensors) == left
 
