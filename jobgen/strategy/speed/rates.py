@@ -130,6 +130,10 @@ benchmark has 536 and 531 GB/s on eight B200 of 900, an eighth of which stays on
 DISPATCH_OTHERS = 0.66
 """DeepEP's has 337 GB/s on eight H20 of 450 (deepseek-ai/DeepEP, issue 16), and 155 on H800 of 200
 (docs/legacy.md)."""
+DISPATCH_ACROSS = 0.35
+"""Of NVLink, while they forward what comes from other nodes: HybridEP's benchmark has 54.5 and 53.4
+GB/s of the tokens for both of two nodes of eight H100 (README_Hybrid-EP.md, as above), and of every
+two tokens for nodes NVLink carries 5.8 to ranks."""
 NETWORK = 0.73
 """Of the line rate of the network cards, at 4 GiB over 4 nodes: the same page."""
 FP32 = 4
@@ -183,9 +187,11 @@ def get_attention_rate(
     return min(machine.peak * part, get_matmul_rate(machine))
 
 
-def get_dispatch_share(machine: ClusterHardware) -> float:
-    """Part of NCCL's rate inside a node at which kernels made for it exchange tokens."""
-    return _look_up(DISPATCH, machine, DISPATCH_OTHERS) / LINK["nvlink"]
+def get_dispatch_share(machine: ClusterHardware, *, across: bool) -> float:
+    """Part of NCCL's rate inside a node at which kernels made for it exchange tokens, ``across``
+    nodes or inside one."""
+    part = DISPATCH_ACROSS if across else _look_up(DISPATCH, machine, DISPATCH_OTHERS)
+    return part / LINK["nvlink"]
 
 
 def get_vector_rate(machine: ClusterHardware) -> float:

@@ -75,7 +75,7 @@ def sum_loads(one: Traffic, machine: ClusterHardware) -> tuple[Load, Load]:
         one.what, one.ranks, one.payload, machine, one.forwarded
     )
     n = one.times
-    share = rates.get_dispatch_share(machine) if one.fused else 1.0
+    share = rates.get_dispatch_share(machine, across=one.ranks.nodes > 1) if one.fused else 1.0
     return Load(sent.node * n, sent.network * n), Load(took.node * n / share, took.network * n)
 
 

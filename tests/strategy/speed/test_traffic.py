@@ -215,6 +215,17 @@ def test_kernels_made_for_experts_are_slower_than_nccl_inside_a_node() -> None:
         assert slower[1].node == pytest.approx(plain[1].node * 0.8 / share)
 
 
+def test_kernels_made_for_experts_forward_as_much_as_hybrideps_benchmark_does() -> None:
+    # deepseek-ai/DeepEP, docs/README_Hybrid-EP.md: 16 H100, 4096 tokens, hidden 7168, 8 of 128
+    # experts: 54 GB/s of the tokens for both nodes
+    experts = Experts(128, 8, 128)
+    model = build_model(SMALL.sizes._replace(layers=1, hidden=7168, experts=experts))
+    asked = setup("fsdp2", model=model, mesh=Mesh(1, 16, ep=16), seq=4096, micro=1)
+    (one,) = (t for t in list_traffic(asked._replace(fused_dispatch=True)) if t.of == "tokens")
+    _, took = sum_loads(one, H100)
+    assert max(took) / 4 == pytest.approx(2 * 4096 * 7168 * 2 / 54e9, rel=0.05)
+
+
 def test_ranks_that_share_experts_gather_the_tokens_of_all_and_reduce_what_they_return() -> None:
     mesh = Mesh(1, 4, tp=2, ep=2)
     asked = setup("zero1", model=SPARSE, mesh=mesh, framework="megatron", sequence_parallel=True)
