@@ -13,6 +13,9 @@ _COMPLEX = ("torchtitan",)
 torch.compile makes no code of its own (torch/_inductor/lowering.py)."""
 
 
+_COMPILED_GATES = ("automodel",)
+"""Frameworks that compile the gate of experts (nemo_automodel/components/moe/experts.py)."""
+
 _BIAS_BYTES = 32
 """Bytes that Megatron-LM reads and writes of each result of an expert to add a bias to it, in
 either pass on the average: the bias times the token's weight, a sum, the results of all experts
@@ -35,7 +38,8 @@ def count_elementwise(setup: Setup, tensors: tuple[Tensor, ...]) -> float:
     width = float(sizes.hidden * _count_stream(setup, e))
     if setup.sequence_parallel:
         width /= tp
-    gate = 3 if fused else 5
+    joined_gate = has_experts(tensors) and setup.framework in _COMPILED_GATES
+    gate = 3 if fused or joined_gate else 5
     width += _ffn(setup, tensors) / tp * (gate if sizes.gated else 2) * e
     if not sizes.positions:
         turned = (sizes.heads + sizes.kv_heads) * sizes.head_dim / tp

@@ -10,7 +10,7 @@ from jobgen.strategy.shapes.architecture import Experts
 from jobgen.strategy.shapes.count import build_model
 from jobgen.strategy.spec import Mesh
 from jobgen.strategy.speed.collectives import RankGroup
-from jobgen.strategy.speed.elementwise import count_moved
+from jobgen.strategy.speed.elementwise import count_elementwise, count_moved
 from jobgen.strategy.speed.expert_copies import (
     Copies,
     count_copies,
@@ -49,6 +49,15 @@ def test_tokens_are_sorted_once_more_after_an_all_to_all() -> None:
     assert count_sorted_rows(spread, EXPERTS) == 2 * (2 + 1) + 4 * 2
     fused = spread._replace(fused_dispatch=True)
     assert count_sorted_rows(fused, EXPERTS) == pytest.approx(2 * (2 + 4 * (1 - 15 / 28)))
+
+
+def test_automodel_compiles_the_gate_of_its_experts() -> None:
+    plain, compiled = (
+        count_elementwise(asked, asked.model.layers[0].tensors)
+        for framework in ("torch", "automodel")
+        for asked in [setup(model=SPARSE, framework=framework)]
+    )
+    assert plain - compiled == 2 * 2 * (2 * 128) * 256
 
 
 def test_megatron_adds_the_biases_of_experts_in_operations_of_their_own() -> None:
