@@ -322,12 +322,14 @@ def _setup(said: Mapping[str, str]) -> Setup:
         fused_dispatch=re.search("DeepEP|HybridEP", said["locator"] + said["notes"]) is not None,
         gathers_tokens="allgather dispatcher" in said["notes"],
         overlap_experts="overlap_moe_expert_parallel_comm" in said["notes"],
+        graphed="CUDA graphs" in said["notes"] and "no CUDA graphs" not in said["notes"],
         chunks=max(1, _int(said["vpp"], 1)) if pp > 1 else 1,
         adapters=_adapters(said),
         step_in_backward="in bwd" in said["optimizer"],
         fused_norms=framework in {"megatron", "megatron-deepspeed"}
         or _FUSED_NORMS.search(said["source"] + said["notes"]) is not None,
         fused_activation=framework == "megatron" and not legacy,
+        fused_attention=(framework in {"nanotron", "megatron"} and not legacy) or _has_engine(said),
         legacy=legacy,
         hidden_dropout="hidden dropout" in said["notes"],
         reentrant=framework == "transformers" and not _is_recent(said),
@@ -344,6 +346,11 @@ def _setup(said: Mapping[str, str]) -> Setup:
         world_per_node=_node_ranks(said),
         nvlink_nodes=_NVL72_NODES if _is_nvl72(said) else 1,
     )
+
+
+def _has_engine(said: Mapping[str, str]) -> bool:
+    """Whether a program other than Megatron has Transformer Engine's attention."""
+    return "Transformer Engine with its attention" in said["notes"]
 
 
 _NVL72_NODES = 18

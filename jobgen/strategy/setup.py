@@ -105,6 +105,8 @@ class Setup(NamedTuple):
     fused_norms: bool = False
     """RMSNorm and rotation are one kernel each, as with flash-attn's, Liger's or Transformer
     Engine's: a norm keeps its input and no copy in fp32."""
+    fused_attention: bool = False
+    """Attention is Transformer Engine's, as Megatron's is."""
     fused_activation: bool = False
     """A gated activation is one kernel that keeps its input only, as Megatron's."""
     hidden_dropout: bool = False
@@ -153,6 +155,8 @@ class Setup(NamedTuple):
     overlap_experts: bool = False
     """With ep: what one micro-batch sends to its experts goes beside the computing of another, as
     with Megatron's ``--overlap-moe-expert-parallel-comm``."""
+    graphed: bool = False
+    """CUDA graphs start the kernels of a layer, as with Megatron's ``--cuda-graph-impl``."""
     chunks: int = 1
     """Pipeline: interleaved parts of the model that one stage holds."""
     adapters: Adapters | None = None

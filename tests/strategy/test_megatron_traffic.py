@@ -20,6 +20,8 @@ GATHERS = MegatronTraffic(gathers_tokens=True)
         ("--moe-token-dispatcher-type alltoall", MegatronTraffic()),
         ("--moe-token-dispatcher-type allgather", GATHERS),
         ("--overlap-moe-expert-parallel-comm", GATHERS._replace(overlap_experts=True)),
+        ("--cuda-graph-impl transformer_engine", GATHERS._replace(graphed=True)),
+        ("--cuda-graph-impl none", GATHERS),
         ("--num-virtual-stages-per-pipeline-rank=5", GATHERS._replace(chunks=5)),
         ("--num-layers-per-virtual-pipeline-stage 2", GATHERS._replace(chunks=4)),
         ("--num-layers-per-virtual-pipeline-stage $LAYERS", GATHERS),

@@ -116,6 +116,7 @@ def build_setup(strategy: Strategy, ask: Ask, train: Train | None = None) -> Set
         copied_grads=mesh.data > 1 and _copies_grads(strategy),
         persistent_grads=native or zero or (strategy.trait.family == "ddp" and mesh.data > 1),
         fused_activation=native and not legacy,
+        fused_attention=native and not legacy,
         legacy=legacy,
         hidden_dropout=native and drops_out(ask.run_args),
         fused_step=framework in _FUSED if strategy.fused is None else strategy.fused,

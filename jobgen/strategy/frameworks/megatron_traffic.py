@@ -1,4 +1,5 @@
-"""What a program of Megatron-LM says of how its ranks send, in words that jobgen leaves to it."""
+"""What a program of Megatron-LM says of how its ranks send and how kernels are started, in words
+that jobgen leaves to it."""
 
 from __future__ import annotations
 
@@ -6,6 +7,9 @@ from collections.abc import Callable, Sequence
 
 from jobgen.named_tuple import NamedTuple
 from jobgen.strategy.frameworks.program_options import read_values
+
+_GRAPHS = ("local", "transformer_engine")
+"""Values of ``--cuda-graph-impl`` that make graphs."""
 
 
 class MegatronTraffic(NamedTuple):
@@ -16,6 +20,7 @@ class MegatronTraffic(NamedTuple):
     fused_dispatch: bool = False
     gathers_tokens: bool = False
     overlap_experts: bool = False
+    graphed: bool = False
     chunks: int = 1
 
 
@@ -33,6 +38,7 @@ def read_traffic(words: Sequence[str], layers: int, pp: int) -> MegatronTraffic:
         dispatcher == "flex",
         dispatcher not in {"flex", "alltoall"},
         "--overlap-moe-expert-parallel-comm" in values,
+        values.get("--cuda-graph-impl", "none") in _GRAPHS,
         _count_chunks(values.get, layers, pp),
     )
 

@@ -42,10 +42,8 @@ def compute_attention(setup: Setup, machine: ClusterHardware) -> products.Both:
     work = 2.0 * setup.tokens * setup.seq * heads * (qk + v)
     rate = products.get_rate(setup.recipe.compute, machine, tf32=setup.tf32)
     if setup.flash:
-        # legacy layers of Megatron-LM have flash-attn's
-        kernels = "" if setup.legacy and setup.framework == "megatron" else setup.framework
         ahead, back = (
-            work / 2 / min(rate, rates.get_attention_rate(machine, kernels, backward=backward))
+            work / 2 / min(rate, _get_flash_rate(setup, machine, backward=backward))
             for backward in (False, True)
         )
         return products.Both(ahead, 2.5 * back)
@@ -56,6 +54,12 @@ def compute_attention(setup: Setup, machine: ClusterHardware) -> products.Both:
     ahead, back = count_score_passes(setup)
     each = scores / rates.get_memory_rate(machine)
     return products.Both(work / rate + ahead * each, 2 * work / rate + back * each)
+
+
+def _get_flash_rate(setup: Setup, machine: ClusterHardware, *, backward: bool) -> float:
+    return rates.get_attention_rate(
+        machine, setup.framework, fused=setup.fused_attention, backward=backward
+    )
 
 
 def count_score_passes(setup: Setup) -> tuple[float, float]:

@@ -57,6 +57,8 @@ class Traffic(NamedTuple):
     """Bytes of the one that nothing lies beside: the first, or the last."""
     forwarded: float = 0.0
     """Bytes of each for all nodes, where nodes forward them to their ranks."""
+    fused: bool = False
+    """Kernels of DeepEP or HybridEP send it."""
 
 
 class Load(NamedTuple):

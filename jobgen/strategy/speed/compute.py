@@ -8,30 +8,12 @@ from jobgen.named_tuple import NamedTuple
 from jobgen.strategy.estimate import ClusterHardware
 from jobgen.strategy.setup import Setup
 from jobgen.strategy.shapes.architecture import Tensor
-from jobgen.strategy.spec import TRAITS, Batch, Mesh, Offloaded
+from jobgen.strategy.spec import Batch, Mesh, Offloaded
 from jobgen.strategy.speed import products, rates
 from jobgen.strategy.speed.attention import compute_attention, get_head_dims
 from jobgen.strategy.speed.elementwise import count_elementwise, count_moved
+from jobgen.strategy.speed.kernels import count_added, count_kernels
 
-_UNPACK_OPS = 10
-"""More for each quantized matrix that single operations make 16 bits wide: shift, cast, mask and
-one of its zeros; shift, cast and mask of its weights; a copy; difference and product (AutoGPTQ,
-nn_modules/qlinear/qlinear_cuda_old.py)."""
-_MEGATRON_OPS = int(33 * rates.DISPATCHED)
-"""Of a layer of Megatron-LM, which starts 33 operations through torch's dispatcher."""
-RANDOM_OPS = 12
-"""More for each layer that Megatron-LM computes again: three states of random numbers, taken twice
-and set twice (core/tensor_parallel/random.py, ``CheckpointFunction``)."""
-_COLLECTIVE_OPS = 5
-"""Of one collective: torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp, ``collective``."""
-_HOOK_OPS = 25
-"""Of a module whose parameters DeepSpeed's ZeRO-3 gathers before it and releases after it: 840
-calls of Python and C functions, where a Llama's layer of transformers makes 1190 for the time of 36
-kernels. Counted on a CPU: tests/strategy/speed/hooked.py."""
-_SHARDED = 3
-"""The stage of ZeRO that also shards parameters."""
-_LORA_OPS = 7
-"""More for each adapter: dropout, two casts, two products, scaling, a sum."""
 _LOSS_BYTES = {"plain": 32, "narrow": 16}
 """Bytes that are read and written of each logit: to fp32, to its logarithm, to the gradient and
 back, or all that in 16 bits."""
@@ -178,58 +160,6 @@ def compute_neighbors(setup: Setup, machine: ClusterHardware) -> tuple[Neighbors
                 parts[part] += products.compute_products(setup, machine, (one,)).forward
         found.append(Neighbors(**parts))
     return found[0], found[1]
-
-
-def count_added(setup: Setup, tensors: tuple[Tensor, ...]) -> int:
-    """Kernels that Megatron-LM starts in the backward pass of one layer beside the layer's own: the
-    sum of each gradient and its main one (core/distributed/distributed_data_parallel.py)."""
-    if not setup.framework.startswith("megatron"):
-        return 0
-    return sum(tensor.times for tensor in tensors)
-
-
-def count_kernels(setup: Setup, tensors: tuple[Tensor, ...]) -> int:
-    """Kernels that one layer starts in its forward pass, as transformers' models are written.
-
-    One for each product, three of attention, two sums; a norm is one, an RMSNorm six (to fp32,
-    square, mean, root, product, product); rotation ten, five for queries and for keys; an
-    activation one, and one for its gate. Compiled, what stands between products is one. Of
-    Megatron-LM's layer, operations are counted where torch dispatches them.
-    """
-    sizes = setup.model.sizes
-    linear = sum(len(tensor.shape) > 1 for tensor in tensors)
-    adapted = sum(products.has_adapter(setup, tensor) for tensor in tensors)
-    if setup.compiled:
-        return 2 * linear + _LORA_OPS * adapted
-    if setup.framework.startswith("megatron"):
-        # two sums over the ranks of tp, each with an event and a wait before it and after it
-        summed = 2 * _COLLECTIVE_OPS if setup.mesh.tp > 1 else 0
-        return _MEGATRON_OPS + summed + _LORA_OPS * adapted
-    fused = sizes.layer_norm or setup.fused_norms
-    norms = sizes.norms * (1 if fused else 6)
-    turned = 2 if setup.fused_norms else 10
-    if sizes.positions:
-        turned = 0
-    unpacked = _UNPACK_OPS * linear if is_unpacked(setup) else 0
-    unpacked += 2 * linear if products.is_prepared(setup) else 0
-    return linear + 3 + 2 + norms + turned + 1 + sizes.gated + _LORA_OPS * adapted + unpacked
-
-
-def count_hooks(setup: Setup) -> float:
-    """Kernels that Python could start in the time of ZeRO-3's hooks around the modules of a layer,
-    on the average of all, in one pass."""
-    trait = TRAITS.get(setup.strategy)
-    if trait is None or trait.family != "zero" or trait.stage != _SHARDED:
-        return 0.0
-    layers = setup.model.layers
-    modules = sum(sum(len(t.shape) > 1 for t in one.tensors) * one.times for one in layers)
-    return _HOOK_OPS * modules / max(1, setup.model.sizes.layers)
-
-
-def is_unpacked(setup: Setup) -> bool:
-    """Whether single operations make frozen weights 16 bits wide."""
-    adapters = setup.adapters
-    return adapters is not None and adapters.bits < 16 and not adapters.fused
 
 
 @lru_cache(maxsize=1024)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from jobgen.named_tuple import NamedTuple
 from jobgen.strategy.setup import Setup
 from jobgen.strategy.spec import TRAITS
-from jobgen.strategy.speed import rates, traffic
+from jobgen.strategy.speed import products, rates, traffic
 from jobgen.strategy.speed.stage_slice import count_largest_stage
 
 _SHARDS_GRADIENTS = 2
@@ -113,13 +113,14 @@ def _count_sharded(setup: Setup) -> Copied:
 
 def _count_accumulated(setup: Setup) -> float:
     """What is read and written to add a micro-batch's gradients to those before, where the product
-    that makes them writes them only.
+    that makes them does not (``products.adds_gradients``).
 
     autograd keeps the first and adds each later one, two read and one written
-    (torch/csrc/autograd/functions/accumulate_grad.h). Megatron's product adds to main gradients
-    itself, and reads them (core/tensor_parallel/layers.py, ``wgrad_gemm_accum_fp32``). Where main
-    gradients lie beside others, these are read, too (DeepSpeed, runtime/bf16_optimizer.py).
+    (torch/csrc/autograd/functions/accumulate_grad.h). Where main gradients lie beside others, these
+    are read, too (DeepSpeed, runtime/bf16_optimizer.py).
     """
+    if products.adds_gradients(setup):
+        return 0.0
     trait, recipe, micro = TRAITS[setup.strategy], setup.recipe, setup.batch.accumulation
     whole = trait.stage < _SHARDS_GRADIENTS or setup.unsynced
     most = count_largest_stage(setup, learned=True)
@@ -128,6 +129,4 @@ def _count_accumulated(setup: Setup) -> float:
         local /= setup.mesh.shard * setup.mesh.cp
     if recipe.grads > rates.FP32:
         return local * (recipe.grads - rates.FP32 + 2 * rates.FP32)
-    if setup.framework == "megatron":
-        return local * recipe.grads
     return local * 3 * recipe.grads * (micro - 1) / micro

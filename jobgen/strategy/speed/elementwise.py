@@ -13,6 +13,15 @@ _COMPLEX = ("torchtitan",)
 torch.compile makes no code of its own (torch/_inductor/lowering.py)."""
 
 
+_COMPILED_GATES = ("automodel",)
+"""Frameworks that compile the gate of experts (nemo_automodel/components/moe/experts.py)."""
+
+_BIAS_BYTES = 32
+"""Bytes that Megatron-LM reads and writes of each result of an expert to add a bias to it, in
+either pass on the average: the bias times the token's weight, a sum, the results of all experts
+joined, in fp32, and a cast (core/transformer/moe/experts.py, ``_apply_bias``)."""
+
+
 def count_elementwise(setup: Setup, tensors: tuple[Tensor, ...]) -> float:
     """Bytes that everything else of a layer reads and writes in its forward pass.
 
@@ -31,7 +40,8 @@ def count_elementwise(setup: Setup, tensors: tuple[Tensor, ...]) -> float:
         width += 2 * sizes.hidden * (1 if fused or setup.legacy else 2 * e + 1)
     if setup.sequence_parallel:
         width /= tp
-    gate = 3 if fused else 5
+    joined_gate = has_experts(tensors) and setup.framework in _COMPILED_GATES
+    gate = 3 if fused or joined_gate else 5
     width += _ffn(setup, tensors) / tp * (gate if sizes.gated else 2) * e
     if sizes.rotary and not sizes.positions:
         turned = (sizes.heads + sizes.kv_heads) * sizes.head_dim / tp
@@ -48,13 +58,16 @@ def is_fused_layer(setup: Setup) -> bool:
 
 
 def count_moved(setup: Setup, tensors: tuple[Tensor, ...]) -> float:
-    """Bytes that are read and written in one pass to sort tokens by their experts and back."""
+    """Bytes that are read and written in one pass to sort tokens by their experts and back, and to
+    add the experts' biases."""
     experts, mesh = setup.model.sizes.experts, setup.mesh
     if experts is None or not has_experts(tensors):
         return 0.0
     tokens = setup.tokens * mesh.expert_tp / mesh.tp
-    width = setup.model.sizes.hidden * setup.recipe.compute
-    return tokens * width * count_sorted_rows(setup, experts)
+    hidden = setup.model.sizes.hidden
+    sorted_ = hidden * setup.recipe.compute * count_sorted_rows(setup, experts)
+    biased = experts.bias and setup.framework == "megatron"
+    return tokens * (sorted_ + biased * experts.active * hidden * _BIAS_BYTES)
 
 
 def _count_stream(setup: Setup, e: int) -> int:

@@ -71,7 +71,7 @@ def _choose_rate(row: OperationCost, setup: Setup, machine: ClusterHardware) -> 
     if row.width >= rates.FP32:
         return rates.get_vector_rate(machine)
     if row.kind == "attention":
-        return rates.get_attention_rate(machine, setup.framework)
+        return rates.get_attention_rate(machine, setup.framework, fused=setup.fused_attention)
     return rates.get_matmul_rate(machine)
 
 

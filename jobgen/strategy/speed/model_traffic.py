@@ -122,6 +122,7 @@ def _experts(setup: Setup) -> Iterator[Traffic]:
             (4 + again) * each,
             "layer",
             forwarded=token * copies.nodes,
+            fused=setup.fused_dispatch,
         )
         yield from _lay_beside(one) if setup.overlap_experts else (one,)
     if mesh.expert_tp > 1:

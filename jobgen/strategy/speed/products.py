@@ -82,6 +82,14 @@ def is_narrow(setup: Setup) -> bool:
     return "fp8" in name or "float8" in name
 
 
+def adds_gradients(setup: Setup) -> bool:
+    """Whether the product of a weight's gradient is added to what the micro-batches before left, so
+    that it is read, too: Megatron-LM's ``--gradient-accumulation-fusion``, its default
+    (core/tensor_parallel/layers.py, ``wgrad_gemm_accum_fp32``). Its FSDP overwrites
+    (core/distributed/fsdp, ``overwrite_main_grad``)."""
+    return setup.framework == "megatron" and not setup.strategy.startswith("fsdp")
+
+
 def is_prepared(setup: Setup) -> bool:
     """Whether peft has made fp32 what is not quantized, and with it what lies between products."""
     return setup.adapters is not None and setup.adapters.prepared
@@ -95,6 +103,8 @@ def is_rowwise(setup: Setup) -> bool:
 def build_product(setup: Setup, inner: int, outer: int, *, narrow: bool, frozen: bool) -> Product:
     """The product of all of a micro-batch's tokens with weights of this shape."""
     compute, grads = setup.recipe.compute, setup.recipe.grads
+    if adds_gradients(setup):
+        grads *= 2
     base = Product(setup.tokens, inner, outer, setup.model.sizes.hidden, setup.mesh.tp)
     base = base._replace(compute=compute, grads=grads, frozen=frozen, tf32=setup.tf32)
     if not narrow:

@@ -57,6 +57,7 @@ SUSTAINED = {
     "Hopper": 0.652,
     "GB200": 0.575,
     "B200": 0.575,
+    "CDNA3": 0.458,
 }
 """What products that take longer than a benchmark's reach of the peak, where that is known to be
 less: power, not tensor cores, limits them. With matrices of 8192, A100 230 of 312 and RTX A6000 95
@@ -66,25 +67,31 @@ L4 59.4 of 121 (zzc0721/torch-performance-test-data, issues 108, 185 and 120); H
 of 1979 and GB200 2877 of 5000 (Azure/AI-benchmarking-guide, ND_H100_v5_results.md and
 ND_GB200_v6_results.md), taken for 16 bits as well: pytorch/ao saw one part for both, 60 % on H100
 of 500 W instead of 700 W (H100_PCT_ACHIEVABLE_GEMM_TOPS in the first
-benchmarks/float8/float8_roofline.py)."""
-FLASH = {"RTX": 0.91, "H20-": 0.57, "Hopper": 0.35, "Blackwell": 0.15, "CDNA3": 0.25}
-"""FlashAttention-2 reaches 35 % of a H100 (abstract of FlashAttention-3, arXiv 2407.08608), 374 of
-a GB200's 2500 TFLOP/s and 329 of a MI300X's 1307 (Azure/AI-benchmarking-guide); on a graphics card,
+benchmarks/float8/float8_roofline.py). CDNA3: 599 of 1307 TFLOP/s, 67.43 % of the profile at
+``FLASH``."""
+FLASH = {"RTX": 0.91, "H20-": 0.57, "Hopper": 0.35, "Blackwell": 0.15, "CDNA3": 0.16}
+"""FlashAttention-2 reaches 35 % of a H100 (abstract of FlashAttention-3, arXiv 2407.08608) and 374
+of a GB200's 2500 TFLOP/s (Azure/AI-benchmarking-guide); on a graphics card,
 whose ordinary cores are not so far behind its tensor cores, 191 of an RTX 5090's 209.5
 (gau-nernst's blog, Writing Speed-of-Light Flash Attention for 5090), and 84 of an H20's 148 forward
-(Dao-AILab/flash-attention, issue 1310)."""
-FLASH_BACK = {"CDNA3": 0.155}
-"""The same of its backward pass, where it is known to be slower: 202 of a MI300X's 1307 TFLOP/s,
-the middle of four sizes with 16,384 tokens (ROCm/flash-attention, issue 142)."""
+(Dao-AILab/flash-attention, issue 1310). Of CDNA3 it is torch's own attention, 209 of 1307 TFLOP/s:
+7.48 % of a profile's 33.7 s (ROCm/rocm-blogs, software-tools-optimization/primus-deep-dive) of
+Llama 3.1 70B, three sequences of 8192, everything computed again (AMD-AGI/Primus,
+examples/torchtitan/configs/MI325X)."""
+FLASH_BACK = {"CDNA3": 0.077}
+"""The same of its backward pass, where it is known to be slower: 19.47 % of that profile, 101
+TFLOP/s."""
 FLASH_OTHERS = 0.6
 """And 50 to 73 % of an A100 (abstract of FlashAttention-2, arXiv 2307.08691)."""
 FIRST_FLASH = 0.325 / 0.6
 """What the first FlashAttention reaches of it: 25 to 40 % of an A100, the same abstract."""
-FUSED_FLASH = {"H20-": 0.72, "Hopper": 0.55, "Blackwell": 0.35}
-"""Megatron's attention is cuDNN's, near FlashAttention-3, which reaches up to 75 % of a H100
-forward and FlashAttention-2's 35 % at the least: the middle. On an H20 it reaches 87 % forward, and
-FlashAttention-2 57 % (issue 1310 again). On a B200 it reaches up to 55 % (71 %
-are 1.3 times cuDNN's, abstract of FlashAttention-4) and FlashAttention-2's 15 % at the least."""
+FUSED_FLASH = {"H20-": 0.72, "Hopper": 0.55, "Blackwell": 0.35, "CDNA3": 0.175}
+"""Transformer Engine's attention is cuDNN's, near FlashAttention-3, which reaches up to 75 % of a
+H100 forward and FlashAttention-2's 35 % at the least: the middle. On an H20 it reaches 87 %
+forward, and FlashAttention-2 57 % (issue 1310 again). On a B200 it reaches up to 55 % (71 % are
+1.3 times cuDNN's, abstract of FlashAttention-4) and FlashAttention-2's 15 % at the least. On
+ROCm it is Composable Kernel's: 229 of a MI300X's 1307 TFLOP/s in both passes together, the
+middle of four sizes with 16,384 tokens (ROCm/flash-attention, issue 142)."""
 OLD = ("mosaic", "paddle")
 """Frameworks of published runs that had the first FlashAttention: llm-foundry's Triton one, and
 PaddlePaddle until 2.5.2 (PaddlePaddle/Paddle, pull request 56015)."""
@@ -120,6 +127,17 @@ guide)."""
 LINK = {"nvlink": 0.8, "pcie": 0.88}
 """Of a link in one direction: 78 % on A100, 80 to 82 % on H200 for all-gather and reduce-scatter;
 PCIe 5.0 x16 55 of 63 GB/s (stas00/ml-engineering, network/README.md)."""
+DISPATCH = {"Blackwell": 0.52}
+"""Of NVLink in one direction, that DeepEP's and HybridEP's kernels send to other ranks. HybridEP's
+benchmark has 536 and 531 GB/s on eight B200 of 900, an eighth of which stays on the rank
+(deepseek-ai/DeepEP, docs/README_Hybrid-EP.md, Torch API, 16 multiprocessors)."""
+DISPATCH_OTHERS = 0.66
+"""DeepEP's has 337 GB/s on eight H20 of 450 (deepseek-ai/DeepEP, issue 16), and 155 on H800 of 200
+(docs/legacy.md)."""
+DISPATCH_ACROSS = 0.35
+"""Of NVLink, while they forward what comes from other nodes: HybridEP's benchmark has 54.5 and 53.4
+GB/s of the tokens for both of two nodes of eight H100 (README_Hybrid-EP.md, as above), and of every
+two tokens for nodes NVLink carries 5.8 to ranks."""
 NETWORK = 0.73
 """Of the line rate of the network cards, at 4 GiB over 4 nodes: the same page."""
 FP32 = 4
@@ -159,18 +177,25 @@ def get_uneven_share(machine: ClusterHardware) -> float:
 
 
 def get_attention_rate(
-    machine: ClusterHardware, framework: str, *, backward: bool = False
+    machine: ClusterHardware, framework: str, *, fused: bool = False, backward: bool = False
 ) -> float:
     """FLOP/s of attention that keeps no matrix of scores, forward or backward: at most those of a
-    matrix product."""
+    matrix product. ``fused`` is Transformer Engine's."""
     part = _look_up(FLASH, machine, FLASH_OTHERS)
     if backward:
         part = _look_up(FLASH_BACK, machine, part)
     if framework in OLD:
         part *= FIRST_FLASH
-    elif framework == "megatron":
+    elif fused:
         part = _look_up(FUSED_FLASH, machine, part)
     return min(machine.peak * part, get_matmul_rate(machine))
+
+
+def get_dispatch_share(machine: ClusterHardware, *, across: bool) -> float:
+    """Part of NCCL's rate inside a node at which kernels made for it exchange tokens, ``across``
+    nodes or inside one."""
+    part = DISPATCH_ACROSS if across else _look_up(DISPATCH, machine, DISPATCH_OTHERS)
+    return part / LINK["nvlink"]
 
 
 def get_vector_rate(machine: ClusterHardware) -> float:

@@ -8,7 +8,15 @@ from jobgen.named_tuple import NamedTuple
 from jobgen.strategy.estimate import ClusterHardware, StepTime, Volume
 from jobgen.strategy.setup import Setup, get_work_unit
 from jobgen.strategy.spec import TRAITS
-from jobgen.strategy.speed import collectives, compute, copies, measured_compute, rates, traffic
+from jobgen.strategy.speed import (
+    collectives,
+    compute,
+    copies,
+    kernels,
+    measured_compute,
+    rates,
+    traffic,
+)
 from jobgen.strategy.speed.collectives import Load, Traffic
 from jobgen.strategy.speed.compute import LayerTimes
 from jobgen.strategy.speed.stage_slice import count_largest_stage
@@ -124,8 +132,8 @@ def _stage(setup: Setup, one: LayerTimes, layers: int, out: LayerTimes | None) -
     host = rates.COMPILED_CALL if setup.compiled else rates.HOST_CALL
     twice = 2 + (setup.recompute == "full")
     restored = setup.recompute == "full" and setup.framework.startswith("megatron")
-    added = one.added + restored * compute.RANDOM_OPS
-    hooks = compute.count_hooks(setup) * layers
+    added = one.added + restored * kernels.RANDOM_OPS
+    hooks = kernels.count_hooks(setup) * layers
     return Passes(
         max(forward, (calls + hooks) * host),
         max(backward + again, (twice * calls + (twice - 1) * hooks + added * layers) * host),

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from jobgen.strategy.estimate import ClusterHardware, Volume
 from jobgen.strategy.setup import Setup
 from jobgen.strategy.spec import TRAITS
-from jobgen.strategy.speed import collectives
+from jobgen.strategy.speed import collectives, rates
 from jobgen.strategy.speed.collectives import Collective, Load, RankGroup, Traffic, When
 from jobgen.strategy.speed.model_traffic import list_model_traffic
 from jobgen.strategy.speed.stage_slice import StageSlice, count_largest_stage
@@ -46,7 +46,8 @@ def sum_loads(one: Traffic, machine: ClusterHardware) -> tuple[Load, Load]:
         one.what, one.ranks, one.payload, machine, one.forwarded
     )
     n = one.times
-    return Load(sent.node * n, sent.network * n), Load(took.node * n, took.network * n)
+    share = rates.get_dispatch_share(machine, across=one.ranks.nodes > 1) if one.fused else 1.0
+    return Load(sent.node * n, sent.network * n), Load(took.node * n / share, took.network * n)
 
 
 def split_volumes(one: Traffic, sent: Load, took: Load, exposed: Load) -> Iterator[Volume]:

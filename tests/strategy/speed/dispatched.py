@@ -1,4 +1,5 @@
-"""What one layer of a Llama and of Megatron-LM's GPT starts in its forward pass, as JSON.
+"""What one layer of a Llama and of Megatron-LM's GPT starts in its forward pass, as JSON:
+``dispatched.py [RANKS]``, with a GPT whose experts lie on so many ranks.
 
 Operations that reach torch's dispatcher and make something new: no views, no empty memory.
 """
@@ -6,8 +7,10 @@ Operations that reach torch's dispatcher and make something new: no views, no em
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from functools import partial
 from typing import Any
 
 import torch
@@ -35,6 +38,20 @@ class Counter(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
+class Stream:
+    """A stream without a GPU, and its events."""
+
+    def wait_stream(self, _other: object) -> None:
+        """Nothing is ever late."""
+
+    def record_event(self) -> Stream:
+        """Itself."""
+        return self
+
+    def synchronize(self) -> None:
+        """Everything has been done."""
+
+
 def build_llama(layers: int) -> Callable[[], Tensor]:
     """The loss of transformers' Llama."""
     from transformers import LlamaConfig, LlamaForCausalLM
@@ -53,8 +70,8 @@ def build_llama(layers: int) -> Callable[[], Tensor]:
     return lambda: model(input_ids=words, labels=words).loss
 
 
-def build_megatron(layers: int) -> Callable[[], Tensor]:
-    """The losses of Megatron-LM's GPT, without kernels of CUDA."""
+def build_megatron(layers: int, local: int = 0, ranks: int = 1) -> Callable[[], Tensor]:
+    """The losses of Megatron-LM's GPT, without kernels of CUDA; with so many experts on a rank."""
     from megatron.core.models.gpt import GPTModel
     from megatron.core.models.gpt.gpt_layer_specs import get_gpt_layer_local_spec
     from megatron.core.transformer import TransformerConfig
@@ -71,8 +88,9 @@ def build_megatron(layers: int) -> Callable[[], Tensor]:
         bias_activation_fusion=False,
         gradient_accumulation_fusion=False,
         persist_layer_norm=False,
+        **(_route(local, ranks) if local else {}),
     )
-    spec = get_gpt_layer_local_spec(normalization="LayerNorm")
+    spec = get_gpt_layer_local_spec(num_experts=local * ranks or None, normalization="LayerNorm")
     model = GPTModel(config, spec, WORDS, TOKENS).to(torch.bfloat16).train()
     words = torch.randint(0, WORDS, (1, TOKENS))
     places = torch.arange(TOKENS)[None]
@@ -80,22 +98,49 @@ def build_megatron(layers: int) -> Callable[[], Tensor]:
     return lambda: model(words, places, mask, labels=words)
 
 
-def start_megatron() -> None:
-    """One rank that is pretended, and dropout that needs no GPU."""
+def _route(local: int, ranks: int) -> dict[str, Any]:
+    """Arguments of a layer with experts, whose losses are kept for one model only."""
+    from megatron.core.transformer.moe import moe_utils
+
+    moe_utils.clear_aux_losses_tracker()
+    moe_utils.get_moe_layer_wise_logging_tracker().clear()
+    return {
+        "num_moe_experts": local * ranks,
+        "expert_model_parallel_size": ranks,
+        "moe_router_topk": 2,
+        "moe_router_load_balancing_type": "aux_loss",
+        "moe_aux_loss_coeff": 1e-3,
+        "moe_token_dispatcher_type": "alltoall",
+        "add_bias_linear": False,
+    }
+
+
+def start_megatron(ranks: int = 1) -> None:
+    """One rank, of some that are pretended; streams and dropout that need no GPU."""
     from megatron.core import parallel_state, tensor_parallel
     from megatron.core.transformer import dot_product_attention
+    from megatron.core.transformer.moe import moe_utils, token_dispatcher
 
     class Tracker:
         @contextmanager
         def fork(self, *_: Any) -> Iterator[None]:
             yield
 
-    dist.init_process_group("fake", rank=0, world_size=1, store=FakeStore())
-    parallel_state.initialize_model_parallel(create_gloo_process_groups=False)
+    def copy(given: Any, as_numpy: bool = False, **_: Any) -> Any:
+        return given.tolist() if as_numpy and given is not None else given
+
+    dist.init_process_group("fake", rank=0, world_size=ranks, store=FakeStore())
+    parallel_state.initialize_model_parallel(
+        create_gloo_process_groups=False, expert_model_parallel_size=ranks
+    )
     tensor_parallel.random.get_cuda_rng_tracker = Tracker
     tensor_parallel.get_cuda_rng_tracker = Tracker
     dot_product_attention.tensor_parallel.get_cuda_rng_tracker = Tracker
     torch.cuda.current_device = lambda: torch.device("cpu")
+    torch.cuda.Stream = torch.cuda.current_stream = Stream
+    torch.cuda.stream = nullcontext
+    token_dispatcher.maybe_move_tensor_to_cpu = copy
+    moe_utils.te_general_gemm = None
 
 
 def count(build: Callable[[int], Callable[[], Tensor]]) -> int:
@@ -110,6 +155,12 @@ def count(build: Callable[[int], Callable[[], Tensor]]) -> int:
 
 
 if __name__ == "__main__":
-    start_megatron()
-    print(json.dumps({"llama": count(build_llama), "megatron": count(build_megatron)}))
+    ranks = int(sys.argv[1]) if sys.argv[1:] else 1
+    start_megatron(ranks)
+    found = {"llama": count(build_llama), "megatron": count(build_megatron)}
+    for local in (4, 8):
+        found[f"megatron, {local} experts"] = count(
+            partial(build_megatron, local=local, ranks=ranks)
+        )
+    print(json.dumps(found))
     dist.destroy_process_group()

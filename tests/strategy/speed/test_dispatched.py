@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,11 @@ import pytest
 
 from jobgen.strategy.memory.recipes import RECIPES
 from jobgen.strategy.setup import Setup
-from jobgen.strategy.shapes.architecture import Architecture
+from jobgen.strategy.shapes.architecture import Architecture, Experts
 from jobgen.strategy.shapes.count import build_model
 from jobgen.strategy.spec import Batch, Mesh
 from jobgen.strategy.speed.attention import count_score_passes
-from jobgen.strategy.speed.compute import count_hooks, count_kernels
+from jobgen.strategy.speed.kernels import count_added, count_hooks, count_kernels
 
 LLAMA = Architecture("llama", 2, 64, 4, 2, 16, 128, 64)
 GPT = LLAMA._replace(kv_heads=4, ffn=256, gated=False, positions=32, layer_norm=True, rotary="")
@@ -33,6 +34,7 @@ def count(shape: Architecture, framework: str) -> int:
     return count_kernels(setup, setup.model.layers[0].tensors)
 
 
+@cache
 def run(script: str, *words: str) -> dict[str, Any]:
     """What a script beside this file counts."""
     command = [sys.executable, str(Path(__file__).with_name(script)), *words]
@@ -43,7 +45,7 @@ def run(script: str, *words: str) -> dict[str, Any]:
 
 @pytest.mark.train("torch", "transformers", "megatron")
 def test_megatrons_layer_starts_as_many_of_a_llamas_kernels_as_torch_dispatches() -> None:
-    found = run("dispatched.py")
+    found = run("dispatched.py", "1")
     expected = count(LLAMA, "torch") * found["megatron"] / found["llama"]
     assert count(GPT, "megatron") == pytest.approx(expected, abs=1)
 
@@ -58,6 +60,41 @@ def test_scores_are_read_and_written_as_often_as_torch_does() -> None:
     }
     found = {name: list(count_score_passes(setup)) for name, setup in expected.items()}
     assert found == run("scored.py")
+
+
+@pytest.mark.train("torch", "transformers", "megatron")
+@pytest.mark.parametrize("ranks", [1, 4])
+def test_megatrons_router_starts_as_many_as_torch_dispatches(ranks: int) -> None:
+    found = run("dispatched.py", str(ranks))
+    few, many = (found[f"megatron, {local} experts"] for local in (4, 8))
+    exchanges = 4 if ranks > 1 else 0
+    # beside the experts, each of which is started whole there; grouped, they share an activation
+    routed = few - (many - few) - exchanges + 1
+    for local in (4, 8):
+        shape = GPT._replace(experts=Experts(local * ranks, 2, 128))
+        setup = build(shape)._replace(framework="megatron", mesh=Mesh(1, ranks, ep=ranks))
+        expected = (routed + 2 * local) * count(LLAMA, "torch") / found["llama"] + 5 * exchanges
+        kernels = count_kernels(setup, setup.model.layers[0].tensors)
+        assert kernels == pytest.approx(expected, abs=1)
+
+
+def test_cuda_graphs_start_all_but_the_experts() -> None:
+    sparse = GPT._replace(experts=Experts(16, 2, 128))
+    biased = GPT._replace(experts=Experts(16, 2, 128, bias=True))
+    numbers = ((GPT, 0), (sparse, int(2 * 4 * 36 / 47) + 20), (biased, int(4 * 4 * 36 / 47) + 20))
+    for shape, left in numbers:
+        setup = build(shape)._replace(framework="megatron", mesh=Mesh(1, 4, ep=4), graphed=True)
+        assert count_kernels(setup, setup.model.layers[0].tensors) == left
+
+
+def test_each_expert_of_megatron_has_a_gradient_to_add() -> None:
+    def count_sums(ranks: int) -> float:
+        setup = build(GPT._replace(experts=Experts(16, 2, 128)))
+        setup = setup._replace(framework="megatron", mesh=Mesh(1, ranks, ep=ranks))
+        return count_added(setup, setup.model.layers[0].tensors)
+
+    assert count_sums(1) - count_sums(4) == 2 * (16 - 4)
+    assert count_added(build(GPT), build(GPT).model.layers[0].tensors) == 0
 
 
 @pytest.mark.exhaustive

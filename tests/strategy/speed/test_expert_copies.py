@@ -7,8 +7,10 @@ from itertools import combinations
 import pytest
 
 from jobgen.strategy.shapes.architecture import Experts
+from jobgen.strategy.shapes.count import build_model
 from jobgen.strategy.spec import Mesh
 from jobgen.strategy.speed.collectives import RankGroup
+from jobgen.strategy.speed.elementwise import count_elementwise, count_moved
 from jobgen.strategy.speed.expert_copies import (
     Copies,
     count_copies,
@@ -48,3 +50,24 @@ def test_tokens_are_sorted_once_more_after_an_all_to_all() -> None:
     assert count_sorted_rows(spread._replace(gathers_tokens=True), EXPERTS) == 5 * 2 + 4
     fused = spread._replace(fused_dispatch=True)
     assert count_sorted_rows(fused, EXPERTS) == pytest.approx(2 * (2 + 4 * (1 - 15 / 28)))
+
+
+def test_automodel_compiles_the_gate_of_its_experts() -> None:
+    plain, compiled = (
+        count_elementwise(asked, asked.model.layers[0].tensors)
+        for framework in ("torch", "automodel")
+        for asked in [setup(model=SPARSE, framework=framework)]
+    )
+    assert plain - compiled == 2 * 2 * (2 * 128) * 256
+
+
+def test_megatron_adds_the_biases_of_experts_in_operations_of_their_own() -> None:
+    assert EXPERTS is not None
+    biased = build_model(SPARSE.sizes._replace(experts=EXPERTS._replace(bias=True)))
+    for framework, more in (("megatron", 32 * 2 * 64 * 256), ("torch", 0)):
+        plain, added = (
+            count_moved(asked, asked.model.layers[0].tensors)
+            for model in (SPARSE, biased)
+            for asked in [setup(model=model, framework=framework)]
+        )
+        assert added - plain == more, framework

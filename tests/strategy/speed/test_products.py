@@ -12,7 +12,12 @@ from jobgen.strategy.spec import Mesh
 from jobgen.strategy.speed.compute import compute_layer
 from jobgen.strategy.speed.elementwise import count_elementwise
 from jobgen.strategy.speed.machine_model import build_machine
-from jobgen.strategy.speed.products import Product, compute_product, measure_fill
+from jobgen.strategy.speed.products import (
+    Product,
+    compute_product,
+    compute_products,
+    measure_fill,
+)
 from jobgen.strategy.speed.rates import get_matmul_rate, get_memory_rate
 from tests.strategy.speed.setups import A100, AUTOCAST, MIXED, setup
 
@@ -76,7 +81,7 @@ def test_biases_of_experts_are_no_products() -> None:
         ("A40-48GB", 111),
         ("H20-SXM5-96GB", 142),
         ("H200-SXM5-141GB", 645),
-        ("MI300X-192GB", 672),
+        ("MI300X-192GB", 599),
     ],
 )
 def test_the_rate_is_that_of_the_gpu_not_only_of_its_architecture(gpu: str, tflops: int) -> None:
@@ -96,6 +101,20 @@ def test_a_gpu_that_power_limits_loses_nothing_to_a_last_wave_that_is_nearly_ful
     machine = build_machine(gpus()["H100-SXM5-80GB"], 8, 25e9, "infiniband")
     assert get_matmul_rate(machine, filled=0.9) == get_matmul_rate(machine)
     assert get_matmul_rate(machine, filled=0.5) < get_matmul_rate(machine)
+
+
+def test_megatron_adds_each_gradient_to_those_before_but_its_fsdp_does_not() -> None:
+    def time(framework: str, strategy: str) -> float:
+        recipe = MIXED._replace(grads=4)
+        asked = setup(strategy, seq=8, micro=1, framework=framework, recipe=recipe)
+        return compute_products(asked, A100, asked.model.layers[0].tensors).backward
+
+    weights = sum(
+        tensor.count for tensor in setup().model.layers[0].tensors if len(tensor.shape) > 1
+    )
+    more = time("megatron", "zero1") - time("torch", "zero1")
+    assert more == pytest.approx(4 * weights / get_memory_rate(A100))
+    assert time("megatron", "fsdp2") == time("torch", "fsdp2")
 
 
 def test_whole_experts_have_as_many_weights_on_a_rank_as_divided_ones() -> None:

@@ -13,8 +13,8 @@ from jobgen.strategy.shapes.architecture import Experts
 from jobgen.strategy.shapes.count import build_model
 from jobgen.strategy.spec import Mesh
 from jobgen.strategy.speed import list_volumes
-from jobgen.strategy.speed.traffic import list_traffic
-from tests.strategy.speed.setups import A100, AUTOCAST, LLAMA, MIXED, SMALL, SPARSE, setup
+from jobgen.strategy.speed.traffic import list_traffic, sum_loads
+from tests.strategy.speed.setups import A100, AUTOCAST, H100, LLAMA, MIXED, SMALL, SPARSE, setup
 
 P = SMALL.count
 
@@ -219,6 +219,26 @@ def test_tokens_may_be_sent_beside_the_computing_of_another_micro_batch() -> Non
     assert sum(one.times for one in beside) == pytest.approx(
         sum(one.times for one in list_traffic(asked) if one.of == "tokens")
     )
+
+
+def test_kernels_made_for_experts_are_slower_than_nccl_inside_a_node() -> None:
+    asked = setup("fsdp2", model=SPARSE, mesh=Mesh(1, 8, ep=4), micro=64, fused_dispatch=True)
+    (fused,) = (one for one in list_traffic(asked) if one.of == "tokens")
+    for machine, share in ((H100, 0.66), (H100._replace(architecture="Blackwell"), 0.52)):
+        plain, slower = (sum_loads(fused._replace(fused=each), machine) for each in (False, True))
+        assert slower[0] == plain[0]
+        assert slower[1].node == pytest.approx(plain[1].node * 0.8 / share)
+
+
+def test_kernels_made_for_experts_forward_as_much_as_hybrideps_benchmark_does() -> None:
+    # deepseek-ai/DeepEP, docs/README_Hybrid-EP.md: 16 H100, 4096 tokens, hidden 7168, 8 of 128
+    # experts: 54 GB/s of the tokens for both nodes
+    experts = Experts(128, 8, 128)
+    model = build_model(SMALL.sizes._replace(layers=1, hidden=7168, experts=experts))
+    asked = setup("fsdp2", model=model, mesh=Mesh(1, 16, ep=16), seq=4096, micro=1)
+    (one,) = (t for t in list_traffic(asked._replace(fused_dispatch=True)) if t.of == "tokens")
+    _, took = sum_loads(one, H100)
+    assert max(took) / 4 == pytest.approx(2 * 4096 * 7168 * 2 / 54e9, rel=0.05)
 
 
 def test_ranks_that_share_experts_gather_the_tokens_of_all_and_reduce_what_they_return() -> None:

@@ -1,0 +1,121 @@
+"""Kernels that the host starts for a layer, and what else takes its time."""
+
+from __future__ import annotations
+
+from jobgen.strategy.setup import Setup
+from jobgen.strategy.shapes.architecture import Tensor, has_experts
+from jobgen.strategy.spec import TRAITS
+from jobgen.strategy.speed import products, rates
+
+_UNPACK_OPS = 10
+"""More for each quantized matrix that single operations make 16 bits wide: shift, cast, mask and
+one of its zeros; shift, cast and mask of its weights; a copy; difference and product (AutoGPTQ,
+nn_modules/qlinear/qlinear_cuda_old.py)."""
+_DENSE_OPS = 33
+"""Operations that a layer of Megatron-LM starts through torch's dispatcher."""
+_ROUTED_OPS = 64
+"""Operations of its layer that routes tokens to experts, without the products of these."""
+_SHARED_OPS = 6
+"""More where ranks of ep have other experts: they agree on who gets how many tokens
+(core/transformer/moe/token_dispatcher.py, ``preprocess``)."""
+_EXCHANGES = 4
+"""Collectives of these ranks: numbers of tokens, tokens, their weights, and tokens back."""
+_EXPERT_OPS = 2
+"""Operations for each expert of the rank: each of its two products is started alone (Transformer
+Engine, common/gemm/cublaslt_gemm.cu, ``multi_stream_cublas_gemm``)."""
+_BIAS_OPS = 2
+"""More where experts have biases: a product and a sum (core/transformer/moe/experts.py)."""
+RANDOM_OPS = 12
+"""More for each layer that Megatron-LM computes again: three states of random numbers, taken twice
+and set twice (core/tensor_parallel/random.py, ``CheckpointFunction``)."""
+_COLLECTIVE_OPS = 5
+"""Of one collective: torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp, ``collective``."""
+_HOOK_OPS = 25
+"""Of a module whose parameters DeepSpeed's ZeRO-3 gathers before it and releases after it: 840
+calls of Python and C functions, where a Llama's layer of transformers makes 1190 for the time of 36
+kernels. Counted on a CPU: tests/strategy/speed/hooked.py."""
+_SHARDED = 3
+"""The stage of ZeRO that also shards parameters."""
+_LORA_OPS = 7
+"""More for each adapter: dropout, two casts, two products, scaling, a sum."""
+
+
+def count_added(setup: Setup, tensors: tuple[Tensor, ...]) -> float:
+    """Kernels that Megatron-LM starts in the backward pass of one layer beside the layer's own: the
+    sum of each gradient and its main one (core/distributed/distributed_data_parallel.py). Each
+    expert has weights of its own (core/extensions/transformer_engine.py, ``TEGroupedLinear``), and
+    an adapter has two."""
+    if not setup.framework.startswith("megatron"):
+        return 0.0
+    local = _count_local_experts(setup)
+    trained = tensors
+    if setup.adapters is not None:
+        trained = 2 * tuple(each for each in tensors if products.has_adapter(setup, each))
+    return sum(each.times * (local if each.kind == "expert" else 1.0) for each in trained)
+
+
+def _count_local_experts(setup: Setup) -> float:
+    """Experts of one rank; 1 without any."""
+    experts = setup.model.sizes.experts
+    return experts.count / setup.mesh.ep if experts else 1.0
+
+
+def _has_biases(setup: Setup) -> bool:
+    experts = setup.model.sizes.experts
+    return experts is not None and experts.bias
+
+
+def count_kernels(setup: Setup, tensors: tuple[Tensor, ...]) -> int:
+    """Kernels that one layer starts in its forward pass, as transformers' models are written.
+
+    One for each product, three of attention, two sums; a norm is one, an RMSNorm six (to fp32,
+    square, mean, root, product, product); rotation ten, five for queries and for keys; an
+    activation one, and one for its gate. Compiled, what stands between products is one. Of
+    Megatron-LM's layer, operations are counted where torch dispatches them.
+    """
+    sizes = setup.model.sizes
+    linear = sum(len(tensor.shape) > 1 for tensor in tensors)
+    adapted = sum(products.has_adapter(setup, tensor) for tensor in tensors)
+    if setup.compiled:
+        return 2 * linear + _LORA_OPS * adapted
+    if setup.framework.startswith("megatron"):
+        # two sums over the ranks of tp, each with an event and a wait before it and after it
+        summed = 2 * _COLLECTIVE_OPS if setup.mesh.tp > 1 and not setup.graphed else 0
+        return _count_megatron_ops(setup, tensors) + summed + _LORA_OPS * adapted
+    fused = sizes.layer_norm or setup.fused_norms
+    norms = sizes.norms * (1 if fused else 6)
+    turned = 2 if setup.fused_norms else 10
+    if sizes.positions:
+        turned = 0
+    unpacked = _UNPACK_OPS * linear if is_unpacked(setup) else 0
+    unpacked += 2 * linear if products.is_prepared(setup) else 0
+    return linear + 3 + 2 + norms + turned + 1 + sizes.gated + _LORA_OPS * adapted + unpacked
+
+
+def _count_megatron_ops(setup: Setup, tensors: tuple[Tensor, ...]) -> int:
+    """Of one layer of Megatron-LM, without what tp sends. CUDA graphs start all but the experts,
+    whose tokens differ in number from step to step."""
+    routed = has_experts(tensors)
+    each = _EXPERT_OPS + _BIAS_OPS * _has_biases(setup)
+    ops = each * _count_local_experts(setup) if routed else 0.0
+    exchanges = _EXCHANGES * (routed and setup.mesh.ep > 1)
+    if not setup.graphed:
+        ops += (_ROUTED_OPS + _SHARED_OPS * (exchanges > 0)) if routed else _DENSE_OPS
+    return int(ops * rates.DISPATCHED) + _COLLECTIVE_OPS * exchanges
+
+
+def count_hooks(setup: Setup) -> float:
+    """Kernels that Python could start in the time of ZeRO-3's hooks around the modules of a layer,
+    on the average of all, in one pass."""
+    trait = TRAITS.get(setup.strategy)
+    if trait is None or trait.family != "zero" or trait.stage != _SHARDED:
+        return 0.0
+    layers = setup.model.layers
+    modules = sum(sum(len(t.shape) > 1 for t in one.tensors) * one.times for one in layers)
+    return _HOOK_OPS * modules / max(1, setup.model.sizes.layers)
+
+
+def is_unpacked(setup: Setup) -> bool:
+    """Whether single operations make frozen weights 16 bits wide."""
+    adapters = setup.adapters
+    return adapters is not None and adapters.bits < 16 and not adapters.fused
