@@ -329,7 +329,6 @@ def _setup(said: Mapping[str, str]) -> Setup:
         or _FUSED_NORMS.search(said["source"] + said["notes"]) is not None,
         fused_activation=framework == "megatron" and not legacy,
         legacy=legacy,
-        hidden_dropout="hidden dropout" in said["notes"],
         reentrant=framework == "transformers" and not _is_recent(said),
         unsynced=framework == "automodel"
         or (framework == "transformers" and _is_unsynced(said, strategy)),
