@@ -331,7 +331,6 @@ def _setup(said: Mapping[str, str]) -> Setup:
         fused_activation=framework == "megatron" and not legacy,
         fused_attention=(framework in {"nanotron", "megatron"} and not legacy) or _has_engine(said),
         legacy=legacy,
-        hidden_dropout="hidden dropout" in said["notes"],
         reentrant=framework == "transformers" and not _is_recent(said),
         unsynced=framework == "automodel"
         or (framework == "transformers" and _is_unsynced(said, strategy)),
