@@ -169,6 +169,7 @@ def _exposed(setup: Setup, machine: ClusterHardware, passes: Passes) -> tuple[li
         "ring": passes.attention * micro * (mesh.cp - 1) / mesh.cp,
         "start": passes.attention * micro / mesh.cp,
     }
+    idle = _wait_inside(setup, machine)
     found: list[Volume] = []
     beside = 0.0
     for one in traffic.list_traffic(setup):
@@ -176,16 +177,35 @@ def _exposed(setup: Setup, machine: ClusterHardware, passes: Passes) -> tuple[li
         length = collectives.compute_seconds(took)
         open_ = length
         if one.when in room:
-            over = max(0.0, length - room[one.when])
-            room[one.when] = max(0.0, room[one.when] - length)
+            computing = _use(room, one.when, length)
+            waiting = _use(idle, one.when, length - computing) if took.network > took.node else 0.0
+            over = length - computing - waiting
             open_ = min(length, over + _alone(one, machine, micro))
-            beside += length - open_
+            beside += max(0.0, length - open_ - waiting)
         elif one.when == "product":
             open_ = length * _stick_out(one, setup, machine)
             beside += length - open_
         slower = Load(open_, 0.0) if took.node >= took.network else Load(0.0, open_)
         found.extend(traffic.split_volumes(one, sent, took, slower))
     return found, beside
+
+
+def _wait_inside(setup: Setup, machine: ClusterHardware) -> dict[str, float]:
+    """Seconds of each pass in which layers wait for links inside of nodes: the network is free."""
+    waits = 0.0
+    for one in traffic.list_traffic(setup):
+        _, took = traffic.sum_loads(one, machine)
+        waits += took.node if one.when == "layer" and not took.network else 0.0
+    ahead = waits / (2 + (setup.recompute == "full"))
+    back = waits - ahead
+    return {"forward": ahead, "backward": back, "last": back / setup.batch.accumulation}
+
+
+def _use(room: dict[str, float], when: str, length: float) -> float:
+    """How much of ``length`` there is room for, which is then less."""
+    used = min(length, room.get(when, 0.0))
+    room[when] = room.get(when, 0.0) - used
+    return used
 
 
 def _stick_out(one: Traffic, setup: Setup, machine: ClusterHardware) -> float:

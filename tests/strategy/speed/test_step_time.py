@@ -356,6 +356,22 @@ def test_attention_of_transformer_engine_is_composable_kernels_on_rocm() -> None
     assert 0.4 * torch < engine < 0.6 * torch
 
 
+def test_the_network_goes_on_while_layers_wait_for_links_inside_of_nodes() -> None:
+    asked = llama(mesh=Mesh(1, 4, tp=8), framework="torchtitan", sequence_parallel=True, micro=16)
+    slow = H100._replace(network=5e8)
+
+    def hide(link: float) -> float:
+        volumes = compute_step(asked, slow._replace(link=link)).volumes
+        return sum(v.seconds - v.exposed for v in volumes if v.link == "network")
+
+    def wait(link: float) -> float:
+        volumes = compute_step(asked, slow._replace(link=link)).volumes
+        return sum(v.exposed for v in volumes if v.link == "node" and "activations" in v.what)
+
+    near, far = 450e9, 100e9
+    assert hide(far) - hide(near) == pytest.approx(wait(far) - wait(near), rel=0.01)
+
+
 def test_what_torch_gathers_for_cp_lies_beside_its_first_step_only() -> None:
     asked = llama(
         strategy="3d", mesh=Mesh(1, 1, tp=8, cp=8), seq=65536, micro=1, framework="torchtitan"
