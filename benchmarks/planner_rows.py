@@ -158,7 +158,9 @@ def _plain_shape(said: Mapping[str, str]) -> Architecture:
     hidden = _int(said["hidden"], 0)
     heads = _int(said["heads"], hidden // 128)
     gated = said["gated"] == "1"
-    classic = not gated and not said["model"].startswith("MPT")
+    # MPT's layers have no biases; what is named for having no gate differs from Llama in that alone
+    plain = said["model"].startswith("MPT") or "no gate" in said["notes"]
+    classic = not gated and not plain
     litgpt = "litgpt" in said["source"] + said["notes"]
     return Architecture(
         name=said["model"],
@@ -171,7 +173,7 @@ def _plain_shape(said: Mapping[str, str]) -> Architecture:
         vocab=_int(said["vocab"], 51200),
         gated=gated,
         tied=said["tied"] != "0",
-        layer_norm=not gated,
+        layer_norm=not gated and "no gate" not in said["notes"],
         norm_bias=classic,
         qkv_bias=classic,
         out_bias=classic,
@@ -299,7 +301,9 @@ def _setup(said: Mapping[str, str]) -> Setup:
         offload=_offload(said["offload"]),
         offload_activations="activations" in said["offload"],
         reshard="mem_efficient_linear=False" not in said["notes"],
-        gathers_as_stored="without MixedPrecision" in said["notes"],
+        narrow_gather="float8 all-gather" in said["notes"],
+        narrow_copies="float8 weights kept" in said["notes"],
+        keeps_cache="keeps keys and values" in said["notes"],
         framework="megatron" if framework in {"nanotron", "megatron"} else framework,
         flash=said["flash_attn"] != "0",
         compiled=said["compile"] == "1",
@@ -371,9 +375,10 @@ _OLD = re.compile(r"bigscience|april2021|SC21|blog pytorch-fsdp", re.IGNORECASE)
 
 def _is_expandable(said: Mapping[str, str], framework: str) -> bool:
     """Whether segments are expandable: torchtitan's ``run_train.sh`` says so since October 2024,
-    and ROCm does not have them (torch, c10/cuda/CUDACachingAllocator.cpp)."""
+    axolotl itself since December (axolotl, utils/__init__.py, ``set_pytorch_cuda_alloc_conf``), and
+    ROCm does not have them (torch, c10/cuda/CUDACachingAllocator.cpp)."""
     by_script = framework == "torchtitan" and "torchrun" not in said["notes"]
-    return by_script and not said["gpu"].startswith("MI")
+    return (by_script or "axolotl" in said["source"]) and not said["gpu"].startswith("MI")
 
 
 def _is_old(said: Mapping[str, str]) -> bool:

@@ -39,6 +39,12 @@ class Recipe(NamedTuple):
         """Bytes of all states for one trained parameter."""
         return self.params + self.grads + self.master + self.moments
 
+    @property
+    def has_narrow_products(self) -> bool:
+        """Whether linear layers multiply in 8-bit types: the name says fp8 or float8."""
+        name = self.name.lower()
+        return "fp8" in name or "float8" in name
+
 
 class Adapters(NamedTuple):
     """LoRA: what is trained beside frozen parameters."""
@@ -85,9 +91,15 @@ class Setup(NamedTuple):
     """fsdp2: ``reshard_after_forward``. zero3: False where autograd keeps gathered weights for the
     backward pass, as without ``zero.Init``'s own linear layer (DeepSpeed, runtime/zero/linear.py).
     """
-    gathers_as_stored: bool = False
-    """FSDP without MixedPrecision: it gathers parameters as they are stored, and autocast alone
-    makes what is computed narrow."""
+    narrow_gather: bool = False
+    """fsdp2: weights of linear layers are gathered in float8, as with torchao's
+    ``enable_fsdp_float8_all_gather``."""
+    narrow_copies: bool = False
+    """fsdp2: a float8 copy of each weight, transposed, stays for the backward pass where nothing is
+    computed again, as without torchao's ``force_recompute_fp8_weight_in_bwd``."""
+    keeps_cache: bool = False
+    """The model returns keys and values of each layer, as transformers' does with ``use_cache``
+    unless it checkpoints itself, and the loop holds them until the next forward pass has ended."""
     split_root: bool = False
     """fsdp2: the embedding is a unit of its own, and so is the output layer with its norm."""
     framework: str = "torch"

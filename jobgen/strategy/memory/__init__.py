@@ -141,7 +141,8 @@ def _list_counted_moments(
     if setup.offload_activations:
         stored = min(stored, 2 * micro.layer)
     logits, last, ending = (micro.logits, micro.last, micro.ending) if stage.last else (0.0,) * 3
-    ahead = (stored + last, logits, 0.0, idle)
+    cache = stage.layers * micro.cache  # of the step before too, while the loss is computed
+    ahead = (stored + last + 2 * cache, logits, 0.0, idle)
     returning = extra.forward if extra.returning is None else extra.returning
     until_end = 2 * stored if _keeps_inputs(setup) else micro.layer * flight
     return (
@@ -151,7 +152,7 @@ def _list_counted_moments(
             *before,
             returning,
             extra.buckets + extra.first_inputs,
-            stored,
+            stored + cache,
             0.0,
             max(micro.working, ending),
             idle,
@@ -161,7 +162,7 @@ def _list_counted_moments(
             *whole,
             extra.backward,
             extra.reduced,
-            until_end,
+            until_end + cache,
             0.0,
             micro.working,
         ),

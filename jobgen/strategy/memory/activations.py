@@ -40,6 +40,8 @@ class Kept(NamedTuple):
     """What stays of the last norm, and of the output layer's input."""
     ending: float
     """Most while the last norm goes backward, with what stays of it."""
+    cache: float = 0.0
+    """Of a layer's keys and values that the model returns."""
 
 
 def compute_kept(setup: Setup) -> Kept:
@@ -62,7 +64,15 @@ def compute_kept(setup: Setup) -> Kept:
         tokens * input_,
         tokens * last,
         tokens * (_norm_backward(setup) + compute_norm(setup) / get_width_divisor(setup) + held),
+        tokens * _cache(setup),
     )
+
+
+def _cache(setup: Setup) -> float:
+    sizes = setup.model.sizes
+    if not setup.keeps_cache:
+        return 0.0
+    return 2.0 * setup.recipe.compute * sizes.kv_heads * sizes.head_dim / setup.mesh.tp
 
 
 def _norm_backward(setup: Setup) -> float:

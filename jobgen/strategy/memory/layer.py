@@ -32,9 +32,9 @@ def has_autocast(setup: Setup) -> bool:
     utils/other.py, ``prepare_model_for_kbit_training``) or is as it was stored.
     """
     narrow = setup.recipe.compute < FP32
+    cast = setup.strategy.startswith("fsdp")  # its MixedPrecision makes the embedding narrow
     if setup.adapters is not None:
-        return narrow and (setup.adapters.prepared or setup.adapters.bits > 16)
-    cast = setup.strategy.startswith("fsdp") and not setup.gathers_as_stored
+        return narrow and (setup.adapters.prepared or (setup.adapters.bits > 16 and not cast))
     return narrow and setup.recipe.params == FP32 and not cast
 
 
@@ -85,8 +85,19 @@ def _norms(setup: Setup) -> float:
         # each linear layer casts its input for itself: autocast remembers copies of weights only
         read = 1 if sizes.fused_qkv else 3
         read += 1 if sizes.fused_gate_up or not sizes.gated else 2
+    if _casts_again(setup):
+        read = 0
     inputs = 1 if sizes.parallel and sizes.layer_norm else count
     return inputs * compute_norm(setup) + read * width * h
+
+
+def _casts_again(setup: Setup) -> bool:
+    """Whether 8-bit inputs of linear layers are made again for the backward pass, from what norms
+    and activations keep and the scales that the forward pass found: the compiler cuts where fewest
+    bytes are kept (torch, _functorch/partitioners.py, ``min_cut_rematerialization_partition``; of a
+    layer with torchao's Float8Linear it keeps no input but attention's output, in both types)."""
+    kept = setup.compiled and setup.recompute == "none" and setup.adapters is None
+    return kept and setup.recipe.has_narrow_products
 
 
 def _attention(setup: Setup) -> float:
@@ -101,7 +112,8 @@ def _attention(setup: Setup) -> float:
     else:
         kept = width * _heads(setup) + _normed_heads(setup)
     scores = 0.0 if setup.flash else a * setup.seq * keep_score(setup)
-    return kept + FP32 * a + scores + (2 * d if sizes.sinks else 0)
+    cast = a * d if _casts_again(setup) else 0
+    return kept + cast + FP32 * a + scores + (2 * d if sizes.sinks else 0)
 
 
 def _heads(setup: Setup) -> int:
@@ -168,6 +180,8 @@ def keep_feed_forward(setup: Setup) -> float:
     if sizes.gated:
         again = setup.compiled or setup.fused_activation
         kept += 1 if again else 2  # the activation may be computed again
+    if _casts_again(setup):
+        kept -= 1
     each = float(width * kept)
     if has_autocast(setup) and kept >= _PLAIN["eager"]:
         each += _WIDE_EAGER - width * _PLAIN["eager"]

@@ -51,6 +51,10 @@ _UNITS = 2
 distributed/fsdp/_limiter_utils.py, ``_FreeEventQueue``; FSDP2 prefetches one)."""
 
 
+_FLOAT8 = 1.0
+"""Bytes of a weight in 8 bits; all of them share one scale (torchao, float8/fsdp_utils.py)."""
+
+
 def compute_transient(setup: Setup, stage: PipelineStage) -> Transient:
     """What the strategy's family needs beside its states."""
     return _FAMILIES[TRAITS[setup.strategy].family](setup, stage)
@@ -81,8 +85,7 @@ def _gathered(setup: Setup, stage: PipelineStage) -> Transient:
     """FSDP: two layers, and the root for the whole of the step."""
     recipe, cut = setup.recipe, count_shards(setup)
     trained, frozen = count_trained(setup, stage)
-    each = float(recipe.params if setup.gathers_as_stored else recipe.compute)
-    width = each  # of gathered gradients too
+    each = width = float(recipe.compute)  # of gathered gradients too
     if setup.adapters is not None:
         each = min(each, frozen / max(1.0, stage.params))
     if cut == 1 or setup.strategy == "fsdp-no-shard":
@@ -93,10 +96,9 @@ def _gathered(setup: Setup, stage: PipelineStage) -> Transient:
     units = stage.inside if stays else min(_UNITS * stage.largest, stage.inside)
     if setup.reshard is not True and setup.reshard is not False:
         units += stage.inside / setup.reshard
-    params = each * (units + stage.outside)
-    if setup.gathers_as_stored:  # a linear layer keeps the copy that autocast makes of its weight
-        kept = stage.inside if setup.recompute == "none" else stage.largest
-        params += recipe.compute * kept
+    params = each * stage.outside + (_FLOAT8 if setup.narrow_gather else each) * units
+    if setup.narrow_copies:
+        params += _FLOAT8 * stage.inside
     if setup.adapters is not None:
         pool = (recipe.compute + recipe.reduce) * trained / max(1.0, stage.layers)
         return Transient(params, params, pool, _step(setup, trained, cut))

@@ -261,11 +261,14 @@ def test_a_note_that_a_loss_is_not_fused_is_understood() -> None:
         assert read(source="a table", notes=notes).setup.loss == loss
 
 
-def test_notes_say_where_parameters_are_stored_or_gathered_in_fp32_or_stay_gathered() -> None:
+def test_notes_say_what_is_stored_in_fp32_stays_gathered_or_is_held_by_the_loop() -> None:
     words = {"source": "a table", "trainable": "LoRA r=8 q,v"}
     for precision, bits in (("fp32", 32), ("bf16 mixed (fp32 params)", 32), ("bf16 base", 16)):
         assert read(**words, precision=precision).setup.adapters.bits == bits
-    assert read(notes="autocast over FSDP without MixedPrecision").setup.gathers_as_stored
+    assert read(notes="the loop keeps keys and values").setup.keeps_cache
+    setup = read(notes="float8 all-gather; float8 weights kept for the backward pass").setup
+    assert setup.narrow_gather
+    assert setup.narrow_copies
     assert read(notes="zero.Init with mem_efficient_linear=False").setup.reshard is False
 
 

@@ -56,6 +56,16 @@ def test_a_compiled_layer_keeps_that_matrix_whole_too() -> None:
     assert layer(compiled, fused_qkv=True, rotary="") - layer(compiled) == 0
 
 
+def test_a_compiled_layer_in_float8_keeps_no_input_but_attentions_output() -> None:
+    """torch's min-cut partitioner, of a layer of torchao's Float8Linear: 14 tensors and scales."""
+    wide = SMALL._replace(compiled=True)
+    narrow = wide._replace(recipe=wide.recipe._replace(name="pure, fp8"))
+    norms, product, output = 2 * 2 * H, 2 * F, A * D
+    assert layer(wide) - layer(narrow) == norms + product - output
+    eager = wide._replace(compiled=False)
+    assert layer(narrow._replace(compiled=False)) == layer(eager)
+
+
 def test_tensor_parallel_ranks_that_share_an_expert_have_all_of_its_tokens() -> None:
     tokens = 2 * (2 * 2 * H)
     sparse: dict[str, Any] = {"experts": Experts(8, 2, F)}

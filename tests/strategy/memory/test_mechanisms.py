@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from jobgen.strategy.estimate import GIB
-from jobgen.strategy.memory import count_in_flight, estimate
+from jobgen.strategy.memory import count_in_flight, estimate, list_moments
 from jobgen.strategy.memory.activations import compute_kept
 from jobgen.strategy.memory.memory_states import (
     count_trained,
@@ -271,6 +271,15 @@ def test_what_is_not_sharded_steps_over_what_is_trained() -> None:
     assert small < large / 10
 
 
+def test_weights_that_are_gathered_in_float8_take_half_and_their_copies_as_much_again() -> None:
+    wide = FSDP._replace(strategy="fsdp-grad-op")
+    narrow = wide._replace(narrow_gather=True)
+    stage = list_stages(wide)[0]
+    plain, half = (compute_transient(setup, stage).forward for setup in (wide, narrow))
+    assert plain - half == stage.inside
+    assert compute_transient(narrow._replace(narrow_copies=True), stage).forward == plain
+
+
 def test_an_optimizer_in_8_bits_steps_parameter_by_parameter() -> None:
     setup = FSDP._replace(recipe=get_recipe("pure", "adamw8bit"), fused_step=False)
     stage = list_stages(setup)[0]
@@ -278,12 +287,13 @@ def test_an_optimizer_in_8_bits_steps_parameter_by_parameter() -> None:
     assert compute_transient(setup._replace(recipe=RECIPES["pure"]), stage).step > 0
 
 
-def test_fsdp_without_mixed_precision_gathers_fp32_and_passes_it_on() -> None:
-    stored = FSDP._replace(gathers_as_stored=True)
-    stage = list_stages(FSDP)[0]
-    plain, wide = (compute_transient(setup, stage) for setup in (FSDP, stored))
-    assert wide.forward == 2 * plain.forward + 2 * stage.largest  # and autocast's copy of a layer
-    assert compute_kept(stored).input == 2 * compute_kept(FSDP).input
+def test_a_loop_that_holds_keys_and_values_has_those_of_two_steps_at_the_loss() -> None:
+    plain = FSDP._replace(recompute="full")
+    sizes = plain.model.sizes
+    cache = 2 * 2 * sizes.kv_heads * sizes.head_dim * sizes.layers * plain.tokens
+    pairs = zip(list_moments(plain), list_moments(plain._replace(keeps_cache=True)), strict=True)
+    more = {(b.moment, b.activations - a.activations) for (_, a), (_, b) in pairs}
+    assert more == {("forward", 2 * cache), ("backward", cache), ("step", 0)}
 
 
 def test_a_frozen_base_in_fp32_takes_twice_as_much_and_so_does_the_stream() -> None:
@@ -292,6 +302,9 @@ def test_a_frozen_base_in_fp32_takes_twice_as_much_and_so_does_the_stream() -> N
     stage = list_stages(wide)[0]
     assert count_trained(wide, stage)[1] == 2 * count_trained(narrow, stage)[1]
     assert compute_kept(wide).input == 2 * compute_kept(narrow).input
+    # FSDP's MixedPrecision gathers an embedding that is stored in fp32 in 16 bits
+    sharded = wide._replace(strategy="fsdp", mesh=Mesh(1, 8))
+    assert compute_kept(sharded).input == compute_kept(narrow).input
 
 
 def test_zero3_without_its_own_linear_layer_keeps_gathered_weights() -> None:
