@@ -21,9 +21,10 @@ from planner_words import (
 from planner_words import framework as named
 
 from jobgen.data import GpuModel, gpus
+from jobgen.strategy.choice.setups import choose_channels
 from jobgen.strategy.estimate import MIB, ClusterHardware, Metric
 from jobgen.strategy.memory.recipes import get_recipe
-from jobgen.strategy.setup import Adapters, Recipe, Setup
+from jobgen.strategy.setup import NVLINK_CHANNELS, Adapters, Recipe, Setup
 from jobgen.strategy.shapes.architecture import Architecture
 from jobgen.strategy.shapes.count import build_model
 from jobgen.strategy.shapes.table import find_model, suggest_models
@@ -239,6 +240,11 @@ _PREPARED = re.compile(r"/trl|\bSFT|/peft|kbit", re.IGNORECASE)
 """Sources whose quantized models peft prepares."""
 
 
+_NO_AUTOCAST = re.compile(r"method_comparison|fms-acceleration")
+"""Sources whose adapters on 16 bits are trained without autocast (peft, method_comparison/run.py,
+``use_amp``; fms-acceleration, scripts/benchmarks/scenarios.yaml, without ``bf16``)."""
+
+
 _FUSED_NORMS = re.compile(r"QwenLM/Qwen |\bliger\b|Transformer Engine", re.IGNORECASE)
 """Runs whose norms and rotation are one kernel each: the first Qwen's own code takes both from
 flash-attn, and Liger and Transformer Engine replace them."""
@@ -252,6 +258,7 @@ def _adapters(said: Mapping[str, str]) -> Adapters | None:
         return None
     rank = re.search(r"\br ?=? ?(\d+)", words) or re.search(r"LoRA r ?=? ?(\d+)", said["notes"])
     nemo, automodel = _is_nemo(said), "Automodel" in said["source"]
+    own = automodel or re.search("torchtune|litgpt", said["source"]) is not None
     targets = next((names for found, names in TARGETS if re.search(found, words)), ())
     if nemo and not targets:
         # their benchmarks' recipes: peft.target_modules = ["linear_qkv"]
@@ -268,12 +275,14 @@ def _adapters(said: Mapping[str, str]) -> Adapters | None:
         whole,
         prepared=prepared,
         # NeMo's and Megatron-Bridge's adapters have no dropout unless one is asked for, and
-        # torchtune's recipes ask for none
-        dropout=not (nemo or automodel or "torchtune" in said["source"]),
+        # torchtune's recipes and peft's comparison ask for none
+        dropout=not (nemo or re.search("Automodel|torchtune|method_comparison", said["source"])),
         fused="gptq" not in words,
-        # FSDP1 flattens a unit's parameters into one tensor, which has one type; AutoModel's
-        # adapters are of the type of the weight beside them (components/_peft/lora.py)
-        width=2 if automodel or _is_flattened(said) else 4,
+        # FSDP1 flattens a unit's parameters into one tensor, which has one type; adapters that are
+        # not peft's are of the type of the weight beside them (nemo_automodel, components/_peft/
+        # lora.py; torchtune, modules/peft/lora.py; litgpt/lora.py)
+        width=2 if stored == 16 and (own or _is_flattened(said)) else 4,
+        autocast=bits == 4 or _NO_AUTOCAST.search(said["source"]) is None,
     )
 
 
@@ -335,6 +344,7 @@ def _setup(said: Mapping[str, str]) -> Setup:
         expandable=_is_expandable(said, framework),
         lazy_modules=not _is_old(said),
         keeps_full_copy=framework == "litgpt" and (shard > 1 or "QLoRA" in said["trainable"]),
+        channels=_count_channels(said),
         world_per_node=_node_ranks(said),
         nvlink_nodes=_NVL72_NODES if _is_nvl72(said) else 1,
     )
@@ -346,6 +356,12 @@ _NVL72_NODES = 18
 
 def _is_nvl72(said: Mapping[str, str]) -> bool:
     return re.search(r"GB[23]00", said["gpu"]) is not None
+
+
+def _count_channels(said: Mapping[str, str]) -> int:
+    if "NVLink" in said["intra"]:
+        return NVLINK_CHANNELS
+    return choose_channels(_gpu(said["gpu"], _number(said["gpu_mem_gb"])).name)
 
 
 def _node_ranks(said: Mapping[str, str]) -> int:

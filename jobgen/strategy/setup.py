@@ -11,6 +11,10 @@ from jobgen.strategy.shapes.architecture import Kind, Model, Tensor
 from jobgen.strategy.spec import Batch, Mesh, Offloaded
 
 Loss = Literal["plain", "held", "narrow", "in-place", "compiled", "chunked", "fused"]
+NVLINK_CHANNELS = 24
+"""Of an NCCL communicator whose ranks NVLink joins, on nodes of eight GPUs."""
+PCIE_CHANNELS = 2
+"""Where only PCIe does ("2 coll channels" in NCCL's log of two GPUs: NVIDIA/nccl, issue 1190)."""
 LINEAR: tuple[Kind, ...] = ("attention", "mlp", "expert", "shared")
 """Kinds of tensors that are linear layers inside of a layer."""
 
@@ -60,6 +64,8 @@ class Adapters(NamedTuple):
     """Each adapter's input is kept once more, with the mask of what was dropped."""
     width: int = 4
     """Bytes of an adapter's element: peft keeps adapters in fp32 (``autocast_adapter_dtype``)."""
+    autocast: bool = True
+    """Their products are made in the computing type, however wide their weights."""
     prepared: bool = False
     """What is not quantized is made fp32, and with it the stream between layers: peft's
     ``prepare_model_for_kbit_training``, which trl calls."""
@@ -158,6 +164,8 @@ class Setup(NamedTuple):
     """The allocator has ``expandable_segments``."""
     lazy_modules: bool = True
     """CUDA loads a kernel when it is first used: since torch 1.13 with CUDA 11.7."""
+    channels: int = NVLINK_CHANNELS
+    """Of an NCCL communicator."""
     world_per_node: int = 8
     """Ranks of one node."""
     nvlink_nodes: int = 1

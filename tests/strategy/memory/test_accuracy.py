@@ -193,6 +193,11 @@ def test_adapters_beside_all_linear_layers_are_not_those_of_attention_alone() ->
     every = read(trainable="LoRA r=8 q,k,v,o,gate,up,down").setup.adapters
     assert "q_proj" in attention.targets
     assert every.targets == ()
+    mlp = read(source="a table", trainable="LoRA r=10 gate,up,down").setup.adapters
+    assert mlp.targets == ("gate_proj", "up_proj", "down_proj")
+    most = read(source="a table", trainable="LoRA r=64 q,k,v,gate,up,down").setup.adapters
+    assert {"v_proj", "down_proj"} < set(most.targets)
+    assert "o_proj" not in most.targets
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from jobgen.strategy.choice.setups import choose_channels
 from jobgen.strategy.estimate import GIB
 from jobgen.strategy.memory import count_in_flight, estimate, list_moments
 from jobgen.strategy.memory.activations import compute_kept
@@ -20,7 +21,7 @@ from jobgen.strategy.memory.memory_states import (
     divide_states,
     list_stages,
 )
-from jobgen.strategy.memory.outside import compute_context
+from jobgen.strategy.memory.outside import CHANNEL, compute_context
 from jobgen.strategy.memory.recipes import RECIPES, get_recipe
 from jobgen.strategy.memory.transient import compute_transient
 from jobgen.strategy.setup import Adapters, Setup
@@ -319,6 +320,13 @@ def test_modules_that_are_loaded_at_once_take_a_gibibyte_more() -> None:
     one = FSDP._replace(mesh=Mesh(1, 1))
     more = compute_context(one._replace(lazy_modules=False)) - compute_context(one)
     assert more / GIB == pytest.approx(1573 / 1024 - 0.5)
+
+
+def test_nccl_has_fewer_channels_where_only_pcie_joins_the_gpus() -> None:
+    few = FSDP._replace(channels=choose_channels("RTX-4090-24GB"))
+    assert choose_channels("H100-SXM5-80GB") == FSDP.channels == 24
+    assert compute_context(FSDP) - compute_context(few) == CHANNEL * 22
+    assert choose_channels("a GPU of no catalogue") == 24
 
 
 def test_a_prepared_quantized_model_has_wide_norms_embeddings_and_stream() -> None:
