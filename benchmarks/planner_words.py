@@ -18,7 +18,7 @@ RECIPES: Table = (
     (r"bf16|fp16", "mixed"),
 )
 OPTIMIZERS: Table = (
-    (r"Paged", "paged"),
+    (r"[Pp]aged", "paged"),
     (r"8-?bit", "adamw8bit"),
     (r"Adafactor", "adafactor"),
     (r"momentum", "momentum"),

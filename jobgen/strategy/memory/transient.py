@@ -33,6 +33,12 @@ class Transient(NamedTuple):
     inputs: float = 0.0
     """Input of the largest reduce-scatter, the last of the backward pass. It lies where activations
     do, so that these take its memory over."""
+    layer_end: float | None = None
+    """``backward`` less what only the root needs, which goes backward after the first layer."""
+    layer_inputs: float = 0.0
+    """Of ``reduced``, the first layer's."""
+    root_end: float = 0.0
+    """While the root's gradients are reduced: no layer is gathered any more."""
     first_inputs: float = 0.0
     """The same of the first reduce-scatter, while activations are still there."""
 
@@ -116,7 +122,19 @@ def _gathered(setup: Setup, stage: PipelineStage) -> Transient:
     # a loss that is fused with the output layer makes that layer's gradient at once
     at_loss = returning if setup.loss == "fused" else params
     step = _step(setup, trained, cut) + _widen(setup, trained / cut)
-    return Transient(at_loss, backward, pool, step, params, returning, inputs, first)
+    return Transient(
+        at_loss,
+        backward,
+        pool,
+        step,
+        params,
+        returning,
+        inputs,
+        layer_end=returning + width * unit,
+        layer_inputs=recipe.reduce * unit,
+        root_end=each * (end if apart else stage.outside) + width * root,
+        first_inputs=first,
+    )
 
 
 def _buffer_gradients(

@@ -272,6 +272,18 @@ def test_what_is_not_sharded_steps_over_what_is_trained() -> None:
     assert small < large / 10
 
 
+@pytest.mark.parametrize("strategy", ["fsdp", "fsdp2"])
+def test_the_root_is_reduced_when_the_first_layer_has_gone_backward(strategy: str) -> None:
+    wide = FSDP._replace(model=build_model(SHAPE._replace(vocab=500_000)), strategy=strategy)
+    stage = list_stages(wide)[0]
+    layer, root = [parts for _, parts in list_moments(wide) if parts.moment == "backward"][-2:]
+    assert layer.temporary > 0 == root.temporary
+    reduced = wide.recipe.reduce
+    assert layer.buckets - layer.idle == reduced * stage.largest
+    assert root.buckets == reduced * stage.outside
+    assert root.gathered == 2 * wide.recipe.compute * stage.outside  # and its gradients
+
+
 def test_weights_that_are_gathered_in_float8_take_half_and_their_copies_as_much_again() -> None:
     wide = FSDP._replace(strategy="fsdp-grad-op")
     narrow = wide._replace(narrow_gather=True)
