@@ -21,9 +21,10 @@ from planner_words import (
 from planner_words import framework as named
 
 from jobgen.data import GpuModel, gpus
+from jobgen.strategy.choice.setups import choose_channels
 from jobgen.strategy.estimate import MIB, ClusterHardware, Metric
 from jobgen.strategy.memory.recipes import get_recipe
-from jobgen.strategy.setup import Adapters, Recipe, Setup
+from jobgen.strategy.setup import NVLINK_CHANNELS, Adapters, Recipe, Setup
 from jobgen.strategy.shapes.architecture import Architecture
 from jobgen.strategy.shapes.count import build_model
 from jobgen.strategy.shapes.table import find_model, suggest_models
@@ -158,7 +159,9 @@ def _plain_shape(said: Mapping[str, str]) -> Architecture:
     hidden = _int(said["hidden"], 0)
     heads = _int(said["heads"], hidden // 128)
     gated = said["gated"] == "1"
-    classic = not gated and not said["model"].startswith("MPT")
+    # MPT's layers have no biases; what is named for having no gate differs from Llama in that alone
+    plain = said["model"].startswith("MPT") or "no gate" in said["notes"]
+    classic = not gated and not plain
     litgpt = "litgpt" in said["source"] + said["notes"]
     return Architecture(
         name=said["model"],
@@ -171,7 +174,7 @@ def _plain_shape(said: Mapping[str, str]) -> Architecture:
         vocab=_int(said["vocab"], 51200),
         gated=gated,
         tied=said["tied"] != "0",
-        layer_norm=not gated,
+        layer_norm=not gated and "no gate" not in said["notes"],
         norm_bias=classic,
         qkv_bias=classic,
         out_bias=classic,
@@ -237,6 +240,11 @@ _PREPARED = re.compile(r"/trl|\bSFT|/peft|kbit", re.IGNORECASE)
 """Sources whose quantized models peft prepares."""
 
 
+_NO_AUTOCAST = re.compile(r"method_comparison|fms-acceleration")
+"""Sources whose adapters on 16 bits are trained without autocast (peft, method_comparison/run.py,
+``use_amp``; fms-acceleration, scripts/benchmarks/scenarios.yaml, without ``bf16``)."""
+
+
 _FUSED_NORMS = re.compile(
     r"QwenLM/Qwen |\bliger\b|Transformer Engine|use_fused_rms_norm and", re.IGNORECASE
 )
@@ -252,6 +260,7 @@ def _adapters(said: Mapping[str, str]) -> Adapters | None:
         return None
     rank = re.search(r"\br ?=? ?(\d+)", words) or re.search(r"LoRA r ?=? ?(\d+)", said["notes"])
     nemo, automodel = _is_nemo(said), "Automodel" in said["source"]
+    own = automodel or re.search("torchtune|litgpt", said["source"]) is not None
     targets = next((names for found, names in TARGETS if re.search(found, words)), ())
     if nemo and not targets:
         # their benchmarks' recipes: peft.target_modules = ["linear_qkv"]
@@ -268,12 +277,14 @@ def _adapters(said: Mapping[str, str]) -> Adapters | None:
         whole,
         prepared=prepared,
         # NeMo's and Megatron-Bridge's adapters have no dropout unless one is asked for, and
-        # torchtune's recipes ask for none
-        dropout=not (nemo or automodel or "torchtune" in said["source"]),
+        # torchtune's recipes and peft's comparison ask for none
+        dropout=not (nemo or re.search("Automodel|torchtune|method_comparison", said["source"])),
         fused="gptq" not in words,
-        # FSDP1 flattens a unit's parameters into one tensor, which has one type; AutoModel's
-        # adapters are of the type of the weight beside them (components/_peft/lora.py)
-        width=2 if automodel or _is_flattened(said) else 4,
+        # FSDP1 flattens a unit's parameters into one tensor, which has one type; adapters that are
+        # not peft's are of the type of the weight beside them (nemo_automodel, components/_peft/
+        # lora.py; torchtune, modules/peft/lora.py; litgpt/lora.py)
+        width=2 if stored == 16 and (own or _is_flattened(said)) else 4,
+        autocast=bits == 4 or _NO_AUTOCAST.search(said["source"]) is None,
     )
 
 
@@ -303,7 +314,9 @@ def _setup(said: Mapping[str, str]) -> Setup:
         offload=_offload(said["offload"]),
         offload_activations="activations" in said["offload"],
         reshard="mem_efficient_linear=False" not in said["notes"],
-        gathers_as_stored="without MixedPrecision" in said["notes"],
+        narrow_gather="float8 all-gather" in said["notes"],
+        narrow_copies="float8 weights kept" in said["notes"],
+        keeps_cache="keeps keys and values" in said["notes"],
         framework="megatron" if framework in {"nanotron", "megatron"} else framework,
         flash=said["flash_attn"] != "0",
         tf32="TF32" in said["notes"],
@@ -342,6 +355,7 @@ def _setup(said: Mapping[str, str]) -> Setup:
         expandable=_is_expandable(said, framework),
         lazy_modules=not _is_old(said),
         keeps_full_copy=framework == "litgpt" and (shard > 1 or "QLoRA" in said["trainable"]),
+        channels=_count_channels(said),
         world_per_node=_node_ranks(said),
         nvlink_nodes=_NVL72_NODES if _is_nvl72(said) else 1,
     )
@@ -358,6 +372,12 @@ _NVL72_NODES = 18
 
 def _is_nvl72(said: Mapping[str, str]) -> bool:
     return re.search(r"GB[23]00", said["gpu"]) is not None
+
+
+def _count_channels(said: Mapping[str, str]) -> int:
+    if "NVLink" in said["intra"]:
+        return NVLINK_CHANNELS
+    return choose_channels(_gpu(said["gpu"], _number(said["gpu_mem_gb"])).name)
 
 
 def _node_ranks(said: Mapping[str, str]) -> int:
@@ -394,9 +414,10 @@ _OLD = re.compile(r"bigscience|april2021|SC21|blog pytorch-fsdp", re.IGNORECASE)
 
 def _is_expandable(said: Mapping[str, str], framework: str) -> bool:
     """Whether segments are expandable: torchtitan's ``run_train.sh`` says so since October 2024,
-    and ROCm does not have them (torch, c10/cuda/CUDACachingAllocator.cpp)."""
+    axolotl itself since December (axolotl, utils/__init__.py, ``set_pytorch_cuda_alloc_conf``), and
+    ROCm does not have them (torch, c10/cuda/CUDACachingAllocator.cpp)."""
     by_script = framework == "torchtitan" and "torchrun" not in said["notes"]
-    return by_script and not said["gpu"].startswith("MI")
+    return (by_script or "axolotl" in said["source"]) and not said["gpu"].startswith("MI")
 
 
 def _is_old(said: Mapping[str, str]) -> bool:

@@ -18,7 +18,7 @@ RECIPES: Table = (
     (r"bf16|fp16", "mixed"),
 )
 OPTIMIZERS: Table = (
-    (r"Paged", "paged"),
+    (r"[Pp]aged", "paged"),
     (r"8-?bit", "adamw8bit"),
     (r"Adafactor", "adafactor"),
     (r"momentum", "momentum"),
@@ -56,7 +56,12 @@ RECOMPUTES: Table = (
     (r"^selective", "selective"),
 )
 TARGETS: tuple[tuple[str, tuple[str, ...]], ...] = (
-    (r"gate,up,down|all linear", ()),
+    (r"o,gate,up,down|all linear", ()),
+    (
+        r"q,k,v,gate,up,down",
+        ("q_proj", "k_proj", "v_proj", "qkv", "gate_proj", "up_proj", "down_proj"),
+    ),
+    (r"gate,up,down", ("gate_proj", "up_proj", "down_proj")),
     (r"q,k,v,o|attention", ("q_proj", "k_proj", "v_proj", "o_proj", "qkv")),
     (r"q,v", ("q_proj", "v_proj")),
     (r"c_attn", ("q_proj", "k_proj", "v_proj", "qkv")),

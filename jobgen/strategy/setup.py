@@ -11,6 +11,10 @@ from jobgen.strategy.shapes.architecture import Kind, Model, Tensor
 from jobgen.strategy.spec import Batch, Mesh, Offloaded
 
 Loss = Literal["plain", "held", "narrow", "in-place", "compiled", "chunked", "fused"]
+NVLINK_CHANNELS = 24
+"""Of an NCCL communicator whose ranks NVLink joins, on nodes of eight GPUs."""
+PCIE_CHANNELS = 2
+"""Where only PCIe does ("2 coll channels" in NCCL's log of two GPUs: NVIDIA/nccl, issue 1190)."""
 LINEAR: tuple[Kind, ...] = ("attention", "mlp", "expert", "shared")
 """Kinds of tensors that are linear layers inside of a layer."""
 
@@ -39,6 +43,12 @@ class Recipe(NamedTuple):
         """Bytes of all states for one trained parameter."""
         return self.params + self.grads + self.master + self.moments
 
+    @property
+    def has_narrow_products(self) -> bool:
+        """Whether linear layers multiply in 8-bit types: the name says fp8 or float8."""
+        name = self.name.lower()
+        return "fp8" in name or "float8" in name
+
 
 class Adapters(NamedTuple):
     """LoRA: what is trained beside frozen parameters."""
@@ -54,6 +64,8 @@ class Adapters(NamedTuple):
     """Each adapter's input is kept once more, with the mask of what was dropped."""
     width: int = 4
     """Bytes of an adapter's element: peft keeps adapters in fp32 (``autocast_adapter_dtype``)."""
+    autocast: bool = True
+    """Their products are made in the computing type, however wide their weights."""
     prepared: bool = False
     """What is not quantized is made fp32, and with it the stream between layers: peft's
     ``prepare_model_for_kbit_training``, which trl calls."""
@@ -85,9 +97,15 @@ class Setup(NamedTuple):
     """fsdp2: ``reshard_after_forward``. zero3: False where autograd keeps gathered weights for the
     backward pass, as without ``zero.Init``'s own linear layer (DeepSpeed, runtime/zero/linear.py).
     """
-    gathers_as_stored: bool = False
-    """FSDP without MixedPrecision: it gathers parameters as they are stored, and autocast alone
-    makes what is computed narrow."""
+    narrow_gather: bool = False
+    """fsdp2: weights of linear layers are gathered in float8, as with torchao's
+    ``enable_fsdp_float8_all_gather``."""
+    narrow_copies: bool = False
+    """fsdp2: a float8 copy of each weight, transposed, stays for the backward pass where nothing is
+    computed again, as without torchao's ``force_recompute_fp8_weight_in_bwd``."""
+    keeps_cache: bool = False
+    """The model returns keys and values of each layer, as transformers' does with ``use_cache``
+    unless it checkpoints itself, and the loop holds them until the next forward pass has ended."""
     split_root: bool = False
     """fsdp2: the embedding is a unit of its own, and so is the output layer with its norm."""
     framework: str = "torch"
@@ -166,6 +184,8 @@ class Setup(NamedTuple):
     """The allocator has ``expandable_segments``."""
     lazy_modules: bool = True
     """CUDA loads a kernel when it is first used: since torch 1.13 with CUDA 11.7."""
+    channels: int = NVLINK_CHANNELS
+    """Of an NCCL communicator."""
     world_per_node: int = 8
     """Ranks of one node."""
     nvlink_nodes: int = 1

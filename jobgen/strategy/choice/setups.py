@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from jobgen.data import gpus
 from jobgen.named_tuple import NamedTuple
 from jobgen.strategy.batch import assume_batch
 from jobgen.strategy.estimate import ClusterHardware
@@ -12,7 +13,14 @@ from jobgen.strategy.frameworks.megatron_traffic import MegatronTraffic, read_tr
 from jobgen.strategy.frameworks.program_options import read_values
 from jobgen.strategy.measured_model import MeasuredModel
 from jobgen.strategy.memory.recipes import get_recipe
-from jobgen.strategy.setup import Adapters, Loss, Recipe, Setup
+from jobgen.strategy.setup import (
+    NVLINK_CHANNELS,
+    PCIE_CHANNELS,
+    Adapters,
+    Loss,
+    Recipe,
+    Setup,
+)
 from jobgen.strategy.shapes.architecture import Model
 from jobgen.strategy.spec import ModelSizes, RankLayout, Strategy
 
@@ -130,12 +138,20 @@ def build_setup(strategy: Strategy, ask: Ask, train: Train | None = None) -> Set
         **own._replace(overlap_reduce=_reduces_beside(strategy, own))._asdict(),
         adapters=_adapters(strategy, train),
         expandable=ask.expandable,
+        channels=choose_channels(ask.machine.gpu),
         world_per_node=ask.world.ranks_per_node,
         nvlink_nodes=ask.machine.nvlink_nodes,
         measured=ask.measured,
         flash=ask.measured is None or not ask.measured.keeps_scores,
         assumed=tuple(_list_assumed(train, ask)),
     )
+
+
+def choose_channels(gpu: str) -> int:
+    """NCCL's channels between GPUs of this name: the fewest where the catalogue joins them by PCIe
+    alone."""
+    known = gpus().get(gpu)
+    return PCIE_CHANNELS if known is not None and known.link == "pcie" else NVLINK_CHANNELS
 
 
 def choose_loss(framework: str, loss: Loss) -> Loss:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from jobgen.strategy.estimate import INTERVAL, Component, GpuMemory, Moment
 from jobgen.strategy.memory.activations import Kept, compute_kept
@@ -141,7 +141,8 @@ def _list_counted_moments(
     if setup.offload_activations:
         stored = min(stored, 2 * micro.layer)
     logits, last, ending = (micro.logits, micro.last, micro.ending) if stage.last else (0.0,) * 3
-    ahead = (stored + last, logits, 0.0, idle)
+    cache = stage.layers * micro.cache  # of the step before too, while the loss is computed
+    ahead = (stored + last + 2 * cache, logits, 0.0, idle)
     returning = extra.forward if extra.returning is None else extra.returning
     until_end = 2 * stored if _keeps_inputs(setup) else micro.layer * flight
     return (
@@ -151,21 +152,29 @@ def _list_counted_moments(
             *before,
             returning,
             extra.buckets + extra.first_inputs,
-            stored,
+            stored + cache,
             0.0,
             max(micro.working, ending),
             idle,
         ),
-        Parts(
-            "backward",
-            *whole,
-            extra.backward,
-            extra.reduced,
-            until_end,
-            0.0,
-            micro.working,
-        ),
+        *_end_backward(setup, whole, extra, until_end + cache, micro.working),
     )
+
+
+def _end_backward(
+    setup: Setup, states: GpuStates, extra: Transient, stored: float, working: float
+) -> Iterator[Parts]:
+    """The end of a backward pass: its first layer, and FSDP's root, whose gradients are reduced
+    when that layer has gone (torch 2.13, distributed/fsdp/_runtime_utils.py,
+    ``_post_backward_hook``, which waits for all of a unit's gradients)."""
+    if extra.layer_end is None or not _has_pools(setup) or setup.mesh.pp > 1:
+        yield Parts("backward", *states, extra.backward, extra.reduced, stored, 0.0, working)
+        return
+    # FSDP1's pool holds the larger of both; FSDP2 has none
+    held = max(extra.buckets, extra.layer_inputs)
+    idle = held - extra.layer_inputs
+    yield Parts("backward", *states, extra.layer_end, held, stored, 0.0, working, idle)
+    yield Parts("backward", *states, extra.root_end, extra.reduced, stored, 0.0, 0.0)
 
 
 def _whole(setup: Setup, stage: PipelineStage, states: GpuStates) -> tuple[Parts, ...]:

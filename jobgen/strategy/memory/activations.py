@@ -18,9 +18,11 @@ from jobgen.strategy.memory.layer import (
     has_autocast,
     keep_all,
     keep_feed_forward,
+    keep_multiplied,
     keep_score,
     keep_selective,
     keeps_input,
+    keeps_product,
 )
 from jobgen.strategy.setup import Setup
 
@@ -40,6 +42,8 @@ class Kept(NamedTuple):
     """What stays of the last norm, and of the output layer's input."""
     ending: float
     """Most while the last norm goes backward, with what stays of it."""
+    cache: float = 0.0
+    """Of a layer's keys and values that the model returns."""
 
 
 def compute_kept(setup: Setup) -> Kept:
@@ -62,7 +66,15 @@ def compute_kept(setup: Setup) -> Kept:
         tokens * input_,
         tokens * last,
         tokens * (_norm_backward(setup) + compute_norm(setup) / get_width_divisor(setup) + held),
+        tokens * _cache(setup),
     )
+
+
+def _cache(setup: Setup) -> float:
+    sizes = setup.model.sizes
+    if not setup.keeps_cache:
+        return 0.0
+    return 2.0 * setup.recipe.compute * sizes.kv_heads * sizes.head_dim / setup.mesh.tp
 
 
 def _norm_backward(setup: Setup) -> float:
@@ -74,8 +86,7 @@ def _norm_backward(setup: Setup) -> float:
     sizes, width = setup.model.sizes, setup.recipe.compute
     if setup.compiled or setup.fused_norms or sizes.layer_norm:
         return 2.0 * width * sizes.hidden / get_width_divisor(setup)
-    multiplied = FP32 if sizes.wide_norm or has_autocast(setup) else width
-    return (5.0 * FP32 - multiplied) * sizes.hidden / get_width_divisor(setup)
+    return (5.0 * FP32 - keep_multiplied(setup)) * sizes.hidden / get_width_divisor(setup)
 
 
 _FLOWING = {"fused": 1, "eager": 2, "relu": 2}
@@ -89,10 +100,12 @@ def _gradients(setup: Setup) -> float:
     feed-forward layer, in the norm behind it, or at the experts' weights; and the stream's."""
     sizes, width = setup.model.sizes, setup.recipe.compute
     each = 2 if sizes.gated else _FLOWING[sizes.activation]
+    if setup.adapters is not None and not keeps_product(setup):
+        each += 1  # a frozen layer has kept no input that it could free
     # autocast's copy of the stream's gradient is there while the last linear layer goes backward
     copy = width * sizes.hidden / get_width_divisor(setup) if has_autocast(setup) else 0.0
     one = width * sizes.ffn / setup.mesh.tp
-    inside = max(each * one, one + copy)
+    inside = max(each * one, one + copy + _return_through_adapter(setup))
     if sizes.experts is not None:
         active = sizes.experts.active
         routed = active * sizes.experts.ffn + sizes.experts.shared_ffn
@@ -104,6 +117,17 @@ def _gradients(setup: Setup) -> float:
     if sizes.norms > 2:  # one in front of each half of the layer and one behind
         inside = max(inside, 5.0 * FP32 * sizes.hidden / get_width_divisor(setup))
     return inside + get_residual_bytes(setup) * sizes.hidden / get_width_divisor(setup)
+
+
+def _return_through_adapter(setup: Setup) -> float:
+    """Bytes of one token of gradients of the last product's input that come back through peft's
+    adapter, beside the layer's own: dropped and not, or cast and not (peft, tuners/lora/layer.py,
+    ``Linear.forward``)."""
+    adapters, sizes, width = setup.adapters, setup.model.sizes, setup.recipe.compute
+    if adapters is None or not keeps_product(setup) or adapters.width == width:
+        return 0.0
+    cast = adapters.autocast and not adapters.dropout
+    return ((width if cast else adapters.width) + adapters.width) * sizes.ffn / setup.mesh.tp
 
 
 def _flow_scores(setup: Setup) -> float:

@@ -32,9 +32,9 @@ def has_autocast(setup: Setup) -> bool:
     utils/other.py, ``prepare_model_for_kbit_training``) or is as it was stored.
     """
     narrow = setup.recipe.compute < FP32
+    cast = setup.strategy.startswith("fsdp")  # its MixedPrecision makes the embedding narrow
     if setup.adapters is not None:
-        return narrow and (setup.adapters.prepared or setup.adapters.bits > 16)
-    cast = setup.strategy.startswith("fsdp") and not setup.gathers_as_stored
+        return narrow and (setup.adapters.prepared or (setup.adapters.bits > 16 and not cast))
     return narrow and setup.recipe.params == FP32 and not cast
 
 
@@ -61,9 +61,15 @@ def compute_norm(setup: Setup) -> float:
         return get_residual_bytes(setup) * h  # the norm is computed again from its input
     if sizes.layer_norm:
         return (FP32 if has_autocast(setup) else width) * h  # autocast: layer_norm runs in fp32
-    # its input in fp32, and what the weight multiplies in the type of the input
-    multiplied = FP32 if sizes.wide_norm or has_autocast(setup) else width
-    return (FP32 + multiplied) * h
+    return (FP32 + keep_multiplied(setup)) * h  # its input in fp32
+
+
+def keep_multiplied(setup: Setup) -> int:
+    """Bytes of an element of what a norm's weight multiplies, in the type of its input. It is kept
+    for the weight's gradient, and frozen weights have none."""
+    if setup.adapters is not None:
+        return 0
+    return FP32 if setup.model.sizes.wide_norm or has_autocast(setup) else setup.recipe.compute
 
 
 def keeps_input(setup: Setup) -> bool:
@@ -85,8 +91,19 @@ def _norms(setup: Setup) -> float:
         # each linear layer casts its input for itself: autocast remembers copies of weights only
         read = 1 if sizes.fused_qkv else 3
         read += 1 if sizes.fused_gate_up or not sizes.gated else 2
+    if _casts_again(setup) or setup.adapters is not None:  # frozen weights need no input
+        read = 0
     inputs = 1 if sizes.parallel and sizes.layer_norm else count
     return inputs * compute_norm(setup) + read * width * h
+
+
+def _casts_again(setup: Setup) -> bool:
+    """Whether 8-bit inputs of linear layers are made again for the backward pass, from what norms
+    and activations keep and the scales that the forward pass found: the compiler cuts where fewest
+    bytes are kept (torch, _functorch/partitioners.py, ``min_cut_rematerialization_partition``; of a
+    layer with torchao's Float8Linear it keeps no input but attention's output, in both types)."""
+    kept = setup.compiled and setup.recompute == "none" and setup.adapters is None
+    return kept and setup.recipe.has_narrow_products
 
 
 def _attention(setup: Setup) -> float:
@@ -101,7 +118,8 @@ def _attention(setup: Setup) -> float:
     else:
         kept = width * _heads(setup) + _normed_heads(setup)
     scores = 0.0 if setup.flash else a * setup.seq * keep_score(setup)
-    return kept + FP32 * a + scores + (2 * d if sizes.sinks else 0)
+    cast = a * d if _casts_again(setup) else 0
+    return kept + cast + FP32 * a + scores + (2 * d if sizes.sinks else 0)
 
 
 def _heads(setup: Setup) -> int:
@@ -126,9 +144,10 @@ def _normed_heads(setup: Setup) -> float:
     if not sizes.qk_norm or setup.compiled:
         return 0.0
     heads = sizes.heads + sizes.kv_heads
+    frozen = setup.adapters is not None
     multiplied = FP32 if sizes.wide_norm else setup.recipe.compute
     sums = FP32 * (heads if sizes.qk_norm == "head" else 2)
-    return float((FP32 + multiplied) * heads * sizes.head_dim + sums)
+    return float((FP32 + (0 if frozen else multiplied)) * heads * sizes.head_dim + sums)
 
 
 def keep_score(setup: Setup) -> float:
@@ -168,6 +187,8 @@ def keep_feed_forward(setup: Setup) -> float:
     if sizes.gated:
         again = setup.compiled or setup.fused_activation
         kept += 1 if again else 2  # the activation may be computed again
+    if _casts_again(setup):
+        kept -= 1
     each = float(width * kept)
     if has_autocast(setup) and kept >= _PLAIN["eager"]:
         each += _WIDE_EAGER - width * _PLAIN["eager"]
@@ -188,19 +209,34 @@ def _experts_wide(setup: Setup) -> float:
 
 
 def _adapted(setup: Setup) -> float:
-    """Bytes of one token that adapters add, and those that frozen layers do not keep: a linear
-    layer keeps its input for the gradient of its weight."""
-    adapters, width = setup.adapters, setup.recipe.compute
+    """Bytes of one token that adapters add, less the input of the last product, which a frozen
+    weight does not need.
+
+    Each adapter keeps its input: dropped in part, with a mask of a byte; or a cast copy, where its
+    weights are wider than what is computed. Where neither is so, it is the input of all that read
+    the same, once.
+    """
+    adapters, width, tp = setup.adapters, setup.recipe.compute, setup.mesh.tp
     if adapters is None:
         return 0.0
     sizes = setup.model.sizes
-    frozen = 2 * sizes.hidden + (sizes.ffn if sizes.experts is None else 0)
-    inputs = sum(
-        tensor.shape[-1] * tensor.times
-        for tensor in setup.model.layers[-1].tensors
-        if adapters.has(tensor)
-    )
-    return (width + 1.0) * inputs * adapters.dropout / setup.mesh.tp - width * frozen
+    adapted = [tensor for tensor in setup.model.layers[-1].tensors if adapters.has(tensor)]
+    inner = width * sizes.ffn if sizes.experts is None else 0
+    if adapters.dropout or adapters.width != width:
+        each = (width if adapters.autocast else adapters.width) + adapters.dropout
+        return (each * sum(t.shape[-1] * t.times for t in adapted) - inner) / tp
+    normed = {tensor.kind for tensor in adapted if tensor.name not in _ROWS}
+    read = width * sizes.hidden * len(normed) / get_width_divisor(setup)
+    return read - (0 if keeps_product(setup) else inner / tp)
+
+
+def keeps_product(setup: Setup) -> bool:
+    """Whether an adapter keeps the input of the last product of a layer."""
+    adapters = setup.adapters
+    if adapters is None:
+        return False
+    tensors = setup.model.layers[-1].tensors
+    return any(adapters.has(tensor) and tensor.name == "down_proj" for tensor in tensors)
 
 
 def keep_selective(setup: Setup) -> float:

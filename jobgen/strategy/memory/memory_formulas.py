@@ -20,7 +20,7 @@ from jobgen.strategy.memory.memory_states import (
     count_whole_grads,
 )
 from jobgen.strategy.memory.outside import (
-    COMMUNICATOR,
+    CHANNEL,
     CONTEXT,
     EAGER_CONTEXT,
     KERNELS,
@@ -298,7 +298,8 @@ def _context(case: _Case) -> Why:
     if count:
         terms.append(Term(((KERNELS, "B of NCCL's kernels"),)))
         many = "communicator" if count == 1 else "communicators"
-        terms.append(Term(((float(count), many), (COMMUNICATOR, "B"))))
+        each = CHANNEL * case.setup.channels
+        terms.append(Term(((float(count), many), (each, "B"))))
     source = "stas00/ml-engineering, debug/nvidia-debug.md; NCCL, src/init.cc and src/include"
     return Why("CUDA and NCCL", tuple(terms), source)
 

@@ -20,10 +20,10 @@ CONTEXT = 0.5 * GIB
 stas00/ml-engineering, debug/nvidia-debug.md)."""
 EAGER_CONTEXT = 1573 / 1024 * GIB
 """The same where all kernels are loaded at once, as torch before 1.13 does."""
-COMMUNICATOR = 24 * 3.5 * (524_288 + 4_915_200 + 4_194_304)
-"""Of one NCCL communicator on nodes of eight GPUs: 24 channels, a ring's and a tree's connections
-in each, and a buffer for each of three protocols (NCCL, src/init.cc ``computeBuffSizes`` and
-src/include/device.h). One communicator is seen to take 1 to 1.5 GiB with NCCL's kernels."""
+CHANNEL = 3.5 * (524_288 + 4_915_200 + 4_194_304)
+"""Of one channel of an NCCL communicator: a ring's and a tree's connections, and a buffer for each
+of three protocols (NCCL, src/init.cc ``computeBuffSizes`` and src/include/device.h). A communicator
+of 24 channels is seen to take 1 to 1.5 GiB with NCCL's kernels."""
 KERNELS = 0.45 * GIB
 """Of NCCL's kernels, once (0.55 to 2.00 GiB at the first collective, stas00/ml-engineering,
 debug/nvidia-debug.md, without the context and one communicator)."""
@@ -41,7 +41,7 @@ def compute_context(setup: Setup) -> float:
     """CUDA and NCCL on one GPU."""
     count = count_communicators(setup)
     cuda = CONTEXT if setup.lazy_modules else EAGER_CONTEXT
-    return cuda + (KERNELS if count else 0.0) + COMMUNICATOR * count
+    return cuda + (KERNELS if count else 0.0) + CHANNEL * setup.channels * count
 
 
 def count_communicators(setup: Setup) -> int:

@@ -33,6 +33,12 @@ class Transient(NamedTuple):
     inputs: float = 0.0
     """Input of the largest reduce-scatter, the last of the backward pass. It lies where activations
     do, so that these take its memory over."""
+    layer_end: float | None = None
+    """``backward`` less what only the root needs, which goes backward after the first layer."""
+    layer_inputs: float = 0.0
+    """Of ``reduced``, the first layer's."""
+    root_end: float = 0.0
+    """While the root's gradients are reduced: no layer is gathered any more."""
     first_inputs: float = 0.0
     """The same of the first reduce-scatter, while activations are still there."""
 
@@ -49,6 +55,10 @@ _LIVE = 1_000_000_000
 _UNITS = 2
 """Layers that FSDP has gathered at once: the one that works and the next one (torch 2.13,
 distributed/fsdp/_limiter_utils.py, ``_FreeEventQueue``; FSDP2 prefetches one)."""
+
+
+_FLOAT8 = 1.0
+"""Bytes of a weight in 8 bits; all of them share one scale (torchao, float8/fsdp_utils.py)."""
 
 
 def compute_transient(setup: Setup, stage: PipelineStage) -> Transient:
@@ -81,8 +91,7 @@ def _gathered(setup: Setup, stage: PipelineStage) -> Transient:
     """FSDP: two layers, and the root for the whole of the step."""
     recipe, cut = setup.recipe, count_shards(setup)
     trained, frozen = count_trained(setup, stage)
-    each = float(recipe.params if setup.gathers_as_stored else recipe.compute)
-    width = each  # of gathered gradients too
+    each = width = float(recipe.compute)  # of gathered gradients too
     if setup.adapters is not None:
         each = min(each, frozen / max(1.0, stage.params))
     if cut == 1 or setup.strategy == "fsdp-no-shard":
@@ -93,10 +102,9 @@ def _gathered(setup: Setup, stage: PipelineStage) -> Transient:
     units = stage.inside if stays else min(_UNITS * stage.largest, stage.inside)
     if setup.reshard is not True and setup.reshard is not False:
         units += stage.inside / setup.reshard
-    params = each * (units + stage.outside)
-    if setup.gathers_as_stored:  # a linear layer keeps the copy that autocast makes of its weight
-        kept = stage.inside if setup.recompute == "none" else stage.largest
-        params += recipe.compute * kept
+    params = each * stage.outside + (_FLOAT8 if setup.narrow_gather else each) * units
+    if setup.narrow_copies:
+        params += _FLOAT8 * stage.inside
     if setup.adapters is not None:
         pool = (recipe.compute + recipe.reduce) * trained / max(1.0, stage.layers)
         return Transient(params, params, pool, _step(setup, trained, cut))
@@ -114,7 +122,19 @@ def _gathered(setup: Setup, stage: PipelineStage) -> Transient:
     # a loss that is fused with the output layer makes that layer's gradient at once
     at_loss = returning if setup.loss == "fused" else params
     step = _step(setup, trained, cut) + _widen(setup, trained / cut)
-    return Transient(at_loss, backward, pool, step, params, returning, inputs, first)
+    return Transient(
+        at_loss,
+        backward,
+        pool,
+        step,
+        params,
+        returning,
+        inputs,
+        layer_end=returning + width * unit,
+        layer_inputs=recipe.reduce * unit,
+        root_end=each * (end if apart else stage.outside) + width * root,
+        first_inputs=first,
+    )
 
 
 def _buffer_gradients(

@@ -77,9 +77,8 @@ class Both(NamedTuple):
 
 
 def is_narrow(setup: Setup) -> bool:
-    """Whether linear layers multiply in 8-bit types: the recipe's name says fp8 or float8."""
-    name = setup.recipe.name.lower()
-    return "fp8" in name or "float8" in name
+    """Whether linear layers multiply in 8-bit types."""
+    return setup.recipe.has_narrow_products
 
 
 def adds_gradients(setup: Setup) -> bool:

@@ -193,6 +193,11 @@ def test_adapters_beside_all_linear_layers_are_not_those_of_attention_alone() ->
     every = read(trainable="LoRA r=8 q,k,v,o,gate,up,down").setup.adapters
     assert "q_proj" in attention.targets
     assert every.targets == ()
+    mlp = read(source="a table", trainable="LoRA r=10 gate,up,down").setup.adapters
+    assert mlp.targets == ("gate_proj", "up_proj", "down_proj")
+    most = read(source="a table", trainable="LoRA r=64 q,k,v,gate,up,down").setup.adapters
+    assert {"v_proj", "down_proj"} < set(most.targets)
+    assert "o_proj" not in most.targets
 
 
 @pytest.mark.parametrize(
@@ -261,11 +266,14 @@ def test_a_note_that_a_loss_is_not_fused_is_understood() -> None:
         assert read(source="a table", notes=notes).setup.loss == loss
 
 
-def test_notes_say_where_parameters_are_stored_or_gathered_in_fp32_or_stay_gathered() -> None:
+def test_notes_say_what_is_stored_in_fp32_stays_gathered_or_is_held_by_the_loop() -> None:
     words = {"source": "a table", "trainable": "LoRA r=8 q,v"}
     for precision, bits in (("fp32", 32), ("bf16 mixed (fp32 params)", 32), ("bf16 base", 16)):
         assert read(**words, precision=precision).setup.adapters.bits == bits
-    assert read(notes="autocast over FSDP without MixedPrecision").setup.gathers_as_stored
+    assert read(notes="the loop keeps keys and values").setup.keeps_cache
+    setup = read(notes="float8 all-gather; float8 weights kept for the backward pass").setup
+    assert setup.narrow_gather
+    assert setup.narrow_copies
     assert read(notes="zero.Init with mem_efficient_linear=False").setup.reshard is False
 
 

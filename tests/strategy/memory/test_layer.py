@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from jobgen.strategy.memory.activations import compute_kept
 from jobgen.strategy.memory.recipes import RECIPES
-from jobgen.strategy.setup import Setup
+from jobgen.strategy.setup import Adapters, Setup
 from jobgen.strategy.shapes import Architecture, Experts, build_model
 from jobgen.strategy.spec import Batch, Mesh
 
@@ -54,6 +56,45 @@ def test_a_compiled_layer_keeps_that_matrix_whole_too() -> None:
     more = 2 * (A + 2 * G) * D - 2 * G * D
     assert layer(compiled, fused_qkv=True) - layer(compiled) == more
     assert layer(compiled, fused_qkv=True, rotary="") - layer(compiled) == 0
+
+
+def test_a_compiled_layer_in_float8_keeps_no_input_but_attentions_output() -> None:
+    """torch's min-cut partitioner, of a layer of torchao's Float8Linear: 14 tensors and scales."""
+    wide = SMALL._replace(compiled=True)
+    narrow = wide._replace(recipe=wide.recipe._replace(name="pure, fp8"))
+    norms, product, output = 2 * 2 * H, 2 * F, A * D
+    assert layer(wide) - layer(narrow) == norms + product - output
+    eager = wide._replace(compiled=False)
+    assert layer(narrow._replace(compiled=False)) == layer(eager)
+
+
+@pytest.mark.parametrize(
+    ("targets", "autocast", "kept"),
+    [
+        (("q_proj", "v_proj"), True, 17000),
+        (("q_proj", "v_proj"), False, 19048),
+        (("q_proj", "k_proj", "v_proj", "o_proj"), True, 19048),
+        (("q_proj", "k_proj", "v_proj", "o_proj"), False, 23144),
+        (("gate_proj", "up_proj", "down_proj"), True, 19752),
+        (("gate_proj", "up_proj", "down_proj"), False, 24552),
+    ],
+)
+def test_frozen_layers_keep_no_inputs_and_each_adapter_of_peft_its_cast_input(
+    targets: tuple[str, ...], autocast: bool, kept: int
+) -> None:
+    """What saved_tensors_hooks lists of transformers 5 and peft 0.21, without the outputs of the
+    adapters' first products: 32 bytes each."""
+    adapters = Adapters(8, targets, dropout=False, autocast=autocast)
+    assert layer(SMALL._replace(adapters=adapters)) == kept
+
+
+def test_adapters_as_narrow_as_the_base_share_their_input() -> None:
+    frozen = layer(SMALL._replace(adapters=Adapters(8, ("o_proj",), dropout=False, width=2)))
+    for targets, more in ((("q_proj", "v_proj"), 2 * H), (("gate_proj", "down_proj"), 2 * (H + F))):
+        adapters = Adapters(8, targets, dropout=False, width=2)
+        assert layer(SMALL._replace(adapters=adapters)) - frozen == more
+    dropped = Adapters(8, ("q_proj", "v_proj"), width=2)  # each with a mask of its own
+    assert layer(SMALL._replace(adapters=dropped)) - frozen == 2 * 3 * H
 
 
 def test_tensor_parallel_ranks_that_share_an_expert_have_all_of_its_tokens() -> None:

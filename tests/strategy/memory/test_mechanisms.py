@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
+from jobgen.strategy.choice.setups import choose_channels
 from jobgen.strategy.estimate import GIB
-from jobgen.strategy.memory import count_in_flight, estimate
+from jobgen.strategy.memory import count_in_flight, estimate, list_moments
 from jobgen.strategy.memory.activations import compute_kept
 from jobgen.strategy.memory.memory_states import (
     count_trained,
@@ -20,7 +21,7 @@ from jobgen.strategy.memory.memory_states import (
     divide_states,
     list_stages,
 )
-from jobgen.strategy.memory.outside import compute_context
+from jobgen.strategy.memory.outside import CHANNEL, compute_context
 from jobgen.strategy.memory.recipes import RECIPES, get_recipe
 from jobgen.strategy.memory.transient import compute_transient
 from jobgen.strategy.setup import Adapters, Setup
@@ -271,6 +272,27 @@ def test_what_is_not_sharded_steps_over_what_is_trained() -> None:
     assert small < large / 10
 
 
+@pytest.mark.parametrize("strategy", ["fsdp", "fsdp2"])
+def test_the_root_is_reduced_when_the_first_layer_has_gone_backward(strategy: str) -> None:
+    wide = FSDP._replace(model=build_model(SHAPE._replace(vocab=500_000)), strategy=strategy)
+    stage = list_stages(wide)[0]
+    layer, root = [parts for _, parts in list_moments(wide) if parts.moment == "backward"][-2:]
+    assert layer.temporary > 0 == root.temporary
+    reduced = wide.recipe.reduce
+    assert layer.buckets - layer.idle == reduced * stage.largest
+    assert root.buckets == reduced * stage.outside
+    assert root.gathered == 2 * wide.recipe.compute * stage.outside  # and its gradients
+
+
+def test_weights_that_are_gathered_in_float8_take_half_and_their_copies_as_much_again() -> None:
+    wide = FSDP._replace(strategy="fsdp-grad-op")
+    narrow = wide._replace(narrow_gather=True)
+    stage = list_stages(wide)[0]
+    plain, half = (compute_transient(setup, stage).forward for setup in (wide, narrow))
+    assert plain - half == stage.inside
+    assert compute_transient(narrow._replace(narrow_copies=True), stage).forward == plain
+
+
 def test_an_optimizer_in_8_bits_steps_parameter_by_parameter() -> None:
     setup = FSDP._replace(recipe=get_recipe("pure", "adamw8bit"), fused_step=False)
     stage = list_stages(setup)[0]
@@ -278,12 +300,13 @@ def test_an_optimizer_in_8_bits_steps_parameter_by_parameter() -> None:
     assert compute_transient(setup._replace(recipe=RECIPES["pure"]), stage).step > 0
 
 
-def test_fsdp_without_mixed_precision_gathers_fp32_and_passes_it_on() -> None:
-    stored = FSDP._replace(gathers_as_stored=True)
-    stage = list_stages(FSDP)[0]
-    plain, wide = (compute_transient(setup, stage) for setup in (FSDP, stored))
-    assert wide.forward == 2 * plain.forward + 2 * stage.largest  # and autocast's copy of a layer
-    assert compute_kept(stored).input == 2 * compute_kept(FSDP).input
+def test_a_loop_that_holds_keys_and_values_has_those_of_two_steps_at_the_loss() -> None:
+    plain = FSDP._replace(recompute="full")
+    sizes = plain.model.sizes
+    cache = 2 * 2 * sizes.kv_heads * sizes.head_dim * sizes.layers * plain.tokens
+    pairs = zip(list_moments(plain), list_moments(plain._replace(keeps_cache=True)), strict=True)
+    more = {(b.moment, b.activations - a.activations) for (_, a), (_, b) in pairs}
+    assert more == {("forward", 2 * cache), ("backward", cache), ("step", 0)}
 
 
 def test_a_frozen_base_in_fp32_takes_twice_as_much_and_so_does_the_stream() -> None:
@@ -292,6 +315,9 @@ def test_a_frozen_base_in_fp32_takes_twice_as_much_and_so_does_the_stream() -> N
     stage = list_stages(wide)[0]
     assert count_trained(wide, stage)[1] == 2 * count_trained(narrow, stage)[1]
     assert compute_kept(wide).input == 2 * compute_kept(narrow).input
+    # FSDP's MixedPrecision gathers an embedding that is stored in fp32 in 16 bits
+    sharded = wide._replace(strategy="fsdp", mesh=Mesh(1, 8))
+    assert compute_kept(sharded).input == compute_kept(narrow).input
 
 
 def test_zero3_without_its_own_linear_layer_keeps_gathered_weights() -> None:
@@ -306,6 +332,13 @@ def test_modules_that_are_loaded_at_once_take_a_gibibyte_more() -> None:
     one = FSDP._replace(mesh=Mesh(1, 1))
     more = compute_context(one._replace(lazy_modules=False)) - compute_context(one)
     assert more / GIB == pytest.approx(1573 / 1024 - 0.5)
+
+
+def test_nccl_has_fewer_channels_where_only_pcie_joins_the_gpus() -> None:
+    few = FSDP._replace(channels=choose_channels("RTX-4090-24GB"))
+    assert choose_channels("H100-SXM5-80GB") == FSDP.channels == 24
+    assert compute_context(FSDP) - compute_context(few) == CHANNEL * 22
+    assert choose_channels("a GPU of no catalogue") == 24
 
 
 def test_a_prepared_quantized_model_has_wide_norms_embeddings_and_stream() -> None:
