@@ -240,6 +240,9 @@ _PREPARED = re.compile(r"/trl|\bSFT|/peft|kbit", re.IGNORECASE)
 _FUSED_NORMS = re.compile(r"QwenLM/Qwen |\bliger\b|Transformer Engine", re.IGNORECASE)
 """Runs whose norms and rotation are one kernel each: the first Qwen's own code takes both from
 flash-attn, and Liger and Transformer Engine replace them."""
+_OWN_KERNELS = "own kernels for dropout with norm, MLP"
+"""Runs whose kernels join what a compiler would: flash-attention's training code (flash_attn/ops/
+layer_norm.py and fused_dense.py)."""
 _NARROW = r"^(pure bf16|nf4 base \+ bf16)"
 """Precisions in which nothing is fp32."""
 
@@ -269,6 +272,8 @@ def _adapters(said: Mapping[str, str]) -> Adapters | None:
         # torchtune's recipes ask for none
         dropout=not (nemo or automodel or "torchtune" in said["source"]),
         fused="gptq" not in words,
+        cast_back="without autocast" not in said["notes"],
+        joined="rotation and LoRA" in said["notes"],
         # FSDP1 flattens a unit's parameters into one tensor, which has one type; AutoModel's
         # adapters are of the type of the weight beside them (components/_peft/lora.py)
         width=2 if automodel or _is_flattened(said) else 4,
@@ -286,6 +291,8 @@ def _setup(said: Mapping[str, str]) -> Setup:
     tp, pp, cp, ep = (_int(said[key], 1) for key in ("tp", "pp", "cp", "ep"))
     data = _int(said["dp"], max(1, _int(said["n_gpus"], 1) // (tp * pp * cp)))
     shard = 1 if strategy in {"ddp", "3d", "fsdp-no-shard"} else data
+    if strategy == "fsdp-hybrid":
+        shard = min(data, _node_ranks(said))
     micro, gas = _batch(said, data, pp)
     native = framework in {"nanotron", "megatron", "megatron-deepspeed"}
     return Setup(
@@ -302,11 +309,10 @@ def _setup(said: Mapping[str, str]) -> Setup:
         gathers_as_stored="without MixedPrecision" in said["notes"],
         framework="megatron" if framework in {"nanotron", "megatron"} else framework,
         flash=said["flash_attn"] != "0",
-        compiled=said["compile"] == "1",
+        compiled=said["compile"] == "1" or _OWN_KERNELS in said["notes"],
         loss=_loss(said, framework),  # type: ignore[arg-type]
         persistent_grads=native or (strategy == "ddp" and data > 1),
-        # InternEvo steps with torch's own AdamW (train/training_internlm.py)
-        fused_step=framework not in {"transformers", "internevo"},
+        fused_step=_is_fused(said, framework),
         repeat_kv=framework in {"torchtitan", "torchtune", "litgpt", "thunder"},
         loose=bool(re.search(r"variable-length|padded, not packed", said["notes"])),
         sequence_parallel=framework in {"torchtitan", "nanotron", "megatron"}
@@ -334,6 +340,16 @@ def _setup(said: Mapping[str, str]) -> Setup:
         world_per_node=_node_ranks(said),
         nvlink_nodes=_NVL72_NODES if _is_nvl72(said) else 1,
     )
+
+
+def _is_fused(said: Mapping[str, str], framework: str) -> bool:
+    """Whether the optimizer's step is one kernel, as its column says, or as its framework does:
+    InternEvo steps with torch's own AdamW (train/training_internlm.py), and so did torchtitan until
+    February 2025 (pull request 881)."""
+    words = said["optimizer"]
+    if "fused" in words or "foreach" in words:
+        return "fused" in words
+    return framework not in {"transformers", "internevo"}
 
 
 _NVL72_NODES = 18

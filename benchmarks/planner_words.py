@@ -48,6 +48,7 @@ FRAMEWORKS: Table = (
     (r"bigscience|gpt-neox", "megatron-deepspeed"),
     (r"megatron|nemo|flagscale", "megatron"),
     (r"foundry", "mosaic"),
+    (r"nanogpt", "nanogpt"),
     (r"internevo|internlm/", "internevo"),
 )
 RECOMPUTES: Table = (

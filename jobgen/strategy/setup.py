@@ -61,6 +61,12 @@ class Adapters(NamedTuple):
     """One kernel makes frozen weights 16 bits wide, as bitsandbytes has it; where not, single
     operations do, as in AutoGPTQ."""
 
+    cast_back: bool = True
+    """Autocast makes an adapter's input as narrow as the model again for its products; without it,
+    an adapter of a wider type multiplies in that type."""
+    joined: bool = False
+    """One function multiplies the weights and their adapters and casts no input, as unsloth's."""
+
     def has(self, tensor: Tensor) -> bool:
         """Whether these matrices have adapters."""
         if tensor.kind not in LINEAR or len(tensor.shape) < 2:

@@ -13,6 +13,19 @@ from jobgen.strategy.speed.rates import LINK, NETWORK
 
 Collective = Literal["all-gather", "reduce-scatter", "all-reduce", "all-to-all", "send"]
 Axis = Literal["tp", "cp", "shard", "replicate", "pp", "ep", "shards", "data"]
+When = Literal[
+    "forward",
+    "backward",
+    "last",
+    "update",
+    "layer",
+    "product",
+    "gradient",
+    "recomputed",
+    "start",
+    "ring",
+    "boundary",
+]
 
 _PROTOCOLS = ((8.4e-6, 3.4e-6, 14.0e-6, 1.0), (14.0e-6, 1.9e-6, 4.0e-6, 0.92))
 """Seconds to begin, of a step inside the node and of one over the network, and the part of the
@@ -41,6 +54,27 @@ class Load(NamedTuple):
 
     node: float
     network: float
+
+
+class Traffic(NamedTuple):
+    """Collectives of one kind in one step."""
+
+    what: Collective
+    of: str
+    ranks: RankGroup
+    payload: float
+    """Bytes of each, in all ranks together."""
+    times: float
+    """How many there are in a step."""
+    when: When
+    """What is computed at that time: the forward or the backward pass of every micro-batch, the
+    backward pass of the last one, nothing (after the update, within a layer, between stages), the
+    product that takes or makes what is sent, the product of the backward pass that does, the one
+    that is computed again, attention, or its first step of cp."""
+    first: float = 0.0
+    """Bytes of the one that nothing lies beside: the first, or the last."""
+    forwarded: float = 0.0
+    """Bytes of each for all nodes, where nodes forward them to their ranks."""
 
 
 def build_group(setup: Setup, *axes: Axis) -> RankGroup:

@@ -85,8 +85,9 @@ FUSED_FLASH = {"H20-": 0.72, "Hopper": 0.55, "Blackwell": 0.35}
 forward and FlashAttention-2's 35 % at the least: the middle. On an H20 it reaches 87 % forward, and
 FlashAttention-2 57 % (issue 1310 again). On a B200 it reaches up to 55 % (71 %
 are 1.3 times cuDNN's, abstract of FlashAttention-4) and FlashAttention-2's 15 % at the least."""
-OLD = ("mosaic",)
-"""Frameworks of published runs that had the first FlashAttention: llm-foundry's Triton one."""
+OLD = ("mosaic", "nanogpt")
+"""Frameworks of published runs that had the first FlashAttention: llm-foundry's Triton one, and
+torch's before release 2.2, as nanoGPT in 2023."""
 CONTENTION = 0.189
 """By how much computing slows down while something is sent beside it, on the average of A100, H100
 and MI250: abstract of arXiv 2507.03114."""

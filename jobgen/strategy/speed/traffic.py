@@ -3,54 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal
 
-from jobgen.named_tuple import NamedTuple
 from jobgen.strategy.estimate import ClusterHardware, Volume
 from jobgen.strategy.setup import Setup
-from jobgen.strategy.shapes.architecture import has_experts
 from jobgen.strategy.spec import TRAITS
-from jobgen.strategy.speed import collectives, rates
-from jobgen.strategy.speed.collectives import Collective, Load, RankGroup
+from jobgen.strategy.speed import collectives
+from jobgen.strategy.speed.collectives import Load, RankGroup, Traffic, When
 from jobgen.strategy.speed.compute import stops_early
 from jobgen.strategy.speed.expert_copies import count_copies
 from jobgen.strategy.speed.measured_compute import count_sent
-from jobgen.strategy.speed.stage_slice import StageSlice, count_largest_stage
+from jobgen.strategy.speed.sequence_traffic import list_context, list_tensor
+from jobgen.strategy.speed.stage_slice import (
+    StageSlice,
+    count_largest_stage,
+    count_sparse_layers,
+)
 
-When = Literal[
-    "forward", "backward", "last", "update", "layer", "product", "start", "ring", "boundary"
-]
 _BUCKET = 25 << 20
 """Bytes that DDP reduces at once (torch's distributed.hpp, kDefaultBucketBytesCap)."""
-_GATHERS_KEYS = ("torchtitan",)
-"""Frameworks whose context parallel is torch's."""
-
-
-class Traffic(NamedTuple):
-    """Collectives of one kind in one step."""
-
-    what: Collective
-    of: str
-    ranks: RankGroup
-    payload: float
-    """Bytes of each, in all ranks together."""
-    times: float
-    """How many there are in a step."""
-    when: When
-    """What is computed at that time: the forward or the backward pass of every micro-batch, the
-    backward pass of the last one, nothing (after the update, within a layer, between stages), the
-    product that takes or makes what is sent, attention, or its first step of cp."""
-    first: float = 0.0
-    """Bytes of the one that nothing lies beside: the first, or the last."""
-    forwarded: float = 0.0
-    """Bytes of each for all nodes, where nodes forward them to their ranks."""
 
 
 def list_traffic(setup: Setup) -> Iterator[Traffic]:
     """All that is sent in one step, in the order of the axes."""
     yield from _data(setup)
-    yield from _tensor(setup)
-    yield from _context(setup)
+    yield from list_tensor(setup)
+    yield from list_context(setup)
     yield from _experts(setup)
     yield from _pipeline(setup)
 
@@ -91,7 +68,8 @@ def _data(setup: Setup) -> Iterator[Traffic]:
     DDP and ZeRO-1: an all-reduce, or a reduce-scatter and an all-gather of as many bytes. ZeRO-2
     reduces every micro-batch. ZeRO-3 and FSDP gather twice and reduce once for each: 1.5 times
     DDP's bytes in one type (ZeRO, arXiv 1910.02054, section 7); FSDP1 keeps the root unit gathered.
-    Copies of hybrid shards are reduced in every micro-batch, too. Experts have smaller groups.
+    Copies of hybrid shards are reduced in every micro-batch, too, unit by unit
+    (torch/distributed/fsdp/_runtime_utils.py, ``_reduce_grad``). Experts have smaller groups.
     What torch 2.13 was seen to send: tests/strategy/speed/test_sent.py.
     """
     spread = setup.mesh.expert_parts / setup.mesh.tp
@@ -149,7 +127,8 @@ def _states(
         copies = collectives.build_group(setup, "replicate")
         mine = reduced / shards.size
         if stage > 1 and trait.family != "zero":
-            yield Traffic("all-reduce", "gradients", copies, mine, micro, "backward")
+            n, last = whole.units, largest * setup.recipe.reduce / shards.size
+            yield Traffic("all-reduce", "gradients", copies, mine / n, micro * n, "backward", last)
         else:
             yield Traffic("all-reduce", "gradients", copies, mine, 1, "last", min(_BUCKET, mine))
 
@@ -175,70 +154,6 @@ def _again(setup: Setup, shards: RankGroup, stage: int) -> RankGroup | None:
     return shards
 
 
-def _tensor(setup: Setup) -> Iterator[Traffic]:
-    """Two all-reduces of s b h forward in each layer and two backward; with sequence parallel as
-    many bytes in all-gathers and reduce-scatters (Megatron-LM, arXiv 1909.08053 section 3, and
-    2205.05198 section 4.2.2). A recomputed forward pass sends again; torchtitan's selective one
-    keeps what it reduced, and gathers again (torchtitan/distributed/activation_checkpoint.py).
-
-    Backward, Megatron reduces the input's gradient beside the product that makes the weights'
-    (core/tensor_parallel/layers.py, LinearWithGradAccumulationAndAsyncCommunication). Its experts
-    take the tokens of each rank as they are divided along the sequence: there, attention alone
-    gathers and reduces.
-    """
-    mesh = setup.mesh
-    if mesh.tp == 1:
-        return
-    ranks = collectives.build_group(setup, "tp")
-    payload = float(setup.tokens * setup.model.sizes.hidden * setup.recipe.compute)
-    each = 2.0 * _layers(setup) * setup.batch.accumulation
-    if setup.framework == "megatron" and setup.sequence_parallel:
-        each -= _sparse_layers(setup) * setup.batch.accumulation
-    again = 1 + (setup.recompute == "full")
-    beside: When = "product" if setup.overlap_tp else "layer"
-    reduced: When = "backward" if setup.framework == "megatron" else beside
-    if not setup.sequence_parallel:
-        yield Traffic("all-reduce", "activations", ranks, payload, each * again, beside)
-        yield Traffic("all-reduce", "activations", ranks, payload, each, reduced)
-        return
-    yield Traffic("all-gather", "activations", ranks, payload, each * again, beside)
-    yield Traffic("reduce-scatter", "activations", ranks, payload, each * again, beside)
-    some = setup.recompute == "selective" and setup.framework == "torchtitan"
-    yield Traffic("all-gather", "activations", ranks, payload, each * (1 + some), beside)
-    yield Traffic("reduce-scatter", "activations", ranks, payload, each, reduced)
-
-
-def _context(setup: Setup) -> Iterator[Traffic]:
-    """Keys and values go round a ring: cp - 1 sends of this rank's forward, and twice that
-    backward, with their gradients (Ring Attention, arXiv 2310.01889).
-
-    torch gathers all of them beside the first step, both ways, and sends gradients of fp32 on
-    (torch/distributed/tensor/experimental/_context_parallel/_attention.py, ``_AllGatherRotater``).
-    """
-    mesh, sizes = setup.mesh, setup.model.sizes
-    if mesh.cp == 1:
-        return
-    width = sizes.mla.kv_rank + sizes.mla.rope_dim if sizes.mla else 2 * _kv(setup)
-    elements = float(setup.tokens * width)
-    payload = elements * setup.recipe.compute
-    ranks, each = collectives.build_group(setup, "cp"), _layers(setup) * setup.batch.accumulation
-    passes = 1 + (setup.recompute == "full")
-    if setup.framework in _GATHERS_KEYS:
-        times = (passes + 1) * each
-        yield Traffic("all-gather", "keys and values", ranks, payload * mesh.cp, times, "start")
-        wide = elements * rates.FP32
-        yield Traffic("send", "gradients of keys and values", ranks, wide, mesh.cp * each, "ring")
-        return
-    times = float((passes + 2) * (mesh.cp - 1) * each)
-    yield Traffic("send", "keys and values", ranks, payload, times, "ring")
-
-
-def _kv(setup: Setup) -> float:
-    sizes = setup.model.sizes
-    heads = sizes.heads if setup.repeat_kv else sizes.kv_heads
-    return max(heads / setup.mesh.tp, 1.0) * sizes.head_dim
-
-
 def _experts(setup: Setup) -> Iterator[Traffic]:
     """Tokens go to their experts and back, forward and backward: four all-to-alls in each layer
     that has experts, and more where the forward pass is recomputed (GShard, arXiv 2006.16668):
@@ -252,7 +167,7 @@ def _experts(setup: Setup) -> Iterator[Traffic]:
         return
     again = 2 - stops_early(setup) if setup.recompute == "full" else 0
     token = float(setup.tokens / mesh.tp * setup.model.sizes.hidden * setup.recipe.compute)
-    each = _sparse_layers(setup) * setup.batch.accumulation
+    each = count_sparse_layers(setup) * setup.batch.accumulation
     if mesh.ep > 1:
         ranks = _neighbours(setup, mesh.ep)
         copies = count_copies(setup, experts, ranks)
@@ -280,13 +195,6 @@ def _lay_beside(one: Traffic) -> Iterator[Traffic]:
     yield one._replace(times=one.times * 2 / 3, when="backward")
 
 
-def _sparse_layers(setup: Setup) -> float:
-    """Layers with experts of one stage, on the average."""
-    layers = setup.model.layers
-    sparse = sum(each.times for each in layers if has_experts(each.tensors))
-    return sparse / setup.mesh.pp
-
-
 def _neighbours(setup: Setup, size: int) -> RankGroup:
     """The first ``size`` of the ranks that experts are spread over."""
     axes: tuple[collectives.Axis, ...] = ("cp", "shard", "replicate")
@@ -309,8 +217,3 @@ def _pipeline(setup: Setup) -> Iterator[Traffic]:
     ranks, beside = collectives.build_group(setup, "pp"), setup.chunks > 1
     yield Traffic("send", "activations", ranks, payload, each, "forward" if beside else "boundary")
     yield Traffic("send", "activations", ranks, payload, each, "backward" if beside else "boundary")
-
-
-def _layers(setup: Setup) -> float:
-    """Layers of the busiest stage."""
-    return float(-(-setup.model.sizes.layers // setup.mesh.pp))
