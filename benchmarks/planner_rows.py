@@ -148,7 +148,7 @@ def _shape(said: Mapping[str, str]) -> Architecture:
             return known._replace(
                 name=plain.name,
                 vocab=plain.vocab,
-                fused_qkv=plain.fused_qkv,
+                fused_qkv=plain.fused_qkv or known.fused_qkv,
                 rotary="part" if plain.rotary == "part" else known.rotary,
             )
     return plain
@@ -325,6 +325,7 @@ def _setup(said: Mapping[str, str]) -> Setup:
         step_in_backward="in bwd" in said["optimizer"],
         fused_norms=framework == "megatron"
         or _FUSED_NORMS.search(said["source"] + said["notes"]) is not None,
+        wide_rotation="QwenLM/Qwen " in said["source"],
         fused_activation=framework == "megatron",
         reentrant=framework == "transformers" and not _is_recent(said),
         unsynced=framework == "automodel"

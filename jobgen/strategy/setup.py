@@ -108,6 +108,8 @@ class Setup(NamedTuple):
     fused_norms: bool = False
     """RMSNorm and rotation are one kernel each, as with flash-attn's, Liger's or Transformer
     Engine's: a norm keeps its input and no copy in fp32."""
+    wide_rotation: bool = False
+    """Queries and keys are cast to fp32 for the one kernel of their rotation, and back."""
     fused_activation: bool = False
     """A gated activation is one kernel that keeps its input only, as Megatron's."""
     reentrant: bool = False

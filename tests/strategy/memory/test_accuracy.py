@@ -270,6 +270,14 @@ def test_own_kernels_join_what_a_compiler_joins() -> None:
     assert read(**words, notes="own kernels for dropout with norm, MLP and bias").setup.compiled
 
 
+def test_the_first_qwens_projections_are_one_matrix_and_its_rotation_is_cast() -> None:
+    with ROWS.open(newline="", encoding="utf-8") as file:
+        line = next(one for one in csv.DictReader(file) if "QwenLM/Qwen " in one["source"])
+    setup = benchmark().row(line).setup
+    assert (setup.model.sizes.fused_qkv, setup.fused_norms, setup.wide_rotation) == (True,) * 3
+    assert not read().setup.wide_rotation
+
+
 def test_notes_say_how_adapters_are_multiplied() -> None:
     words = {"trainable": "LoRA r=16 q,v", "precision": "pure bf16", "strategy": "single"}
     found = [

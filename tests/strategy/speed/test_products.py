@@ -9,7 +9,7 @@ from jobgen.strategy.setup import Adapters
 from jobgen.strategy.shapes.architecture import Architecture, Experts
 from jobgen.strategy.shapes.count import build_model
 from jobgen.strategy.spec import Mesh
-from jobgen.strategy.speed.compute import compute_layer
+from jobgen.strategy.speed.compute import compute_layer, count_kernels
 from jobgen.strategy.speed.elementwise import count_elementwise
 from jobgen.strategy.speed.machine_model import build_machine
 from jobgen.strategy.speed.products import Product, compute_product, measure_fill
@@ -129,6 +129,16 @@ def test_compiled_adapters_are_summed_by_what_follows() -> None:
     outer = 4096 + 2 * 1024 + 4096 + 2 * 14336 + 4096
     tokens = lora.batch.micro * 8192
     assert one - compiled == pytest.approx(4 * 2 * tokens * outer / get_memory_rate(A100))
+
+
+def test_a_rotation_in_fp32_is_cast_around_its_kernel() -> None:
+    one = setup(model=build_model(Architecture("turned", 4, 4096, 32, 8, 128, 14336, 32000)))
+    one = one._replace(fused_norms=True)
+    wide, tensors = one._replace(wide_rotation=True), one.model.layers[0].tensors
+    # 2 + 4 bytes to cast, 4 + 4 to rotate and 4 + 2 to cast back instead of 2 + 2
+    added = count_elementwise(wide, tensors) - count_elementwise(one, tensors)
+    assert added == pytest.approx(16 * one.tokens * (32 + 8) * 128)
+    assert count_kernels(wide, tensors) - count_kernels(one, tensors) == 4
 
 
 def test_adapters_multiply_in_their_own_type_or_joined_with_the_weights() -> None:
