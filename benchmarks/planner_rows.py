@@ -149,7 +149,7 @@ def _shape(said: Mapping[str, str]) -> Architecture:
             return known._replace(
                 name=plain.name,
                 vocab=plain.vocab,
-                fused_qkv=plain.fused_qkv,
+                fused_qkv=plain.fused_qkv or known.fused_qkv,
                 rotary=known.rotary if plain.rotary == "whole" else plain.rotary,
             )
     return plain
@@ -250,6 +250,9 @@ _FUSED_NORMS = re.compile(
 )
 """Runs whose norms and rotation are one kernel each: the first Qwen's own code takes both from
 flash-attn, and Liger and Transformer Engine replace them."""
+_OWN_KERNELS = "own kernels for dropout with norm, MLP"
+"""Runs whose kernels join what a compiler would: flash-attention's training code (flash_attn/ops/
+layer_norm.py and fused_dense.py)."""
 _NARROW = r"^(pure bf16|nf4 base \+ bf16)"
 """Precisions in which nothing is fp32."""
 
@@ -280,6 +283,8 @@ def _adapters(said: Mapping[str, str]) -> Adapters | None:
         # torchtune's recipes and peft's comparison ask for none
         dropout=not (nemo or re.search("Automodel|torchtune|method_comparison", said["source"])),
         fused="gptq" not in words,
+        cast_back="without autocast" not in said["notes"],
+        joined="rotation and LoRA" in said["notes"],
         # FSDP1 flattens a unit's parameters into one tensor, which has one type; adapters that are
         # not peft's are of the type of the weight beside them (nemo_automodel, components/_peft/
         # lora.py; torchtune, modules/peft/lora.py; litgpt/lora.py)
@@ -299,6 +304,8 @@ def _setup(said: Mapping[str, str]) -> Setup:
     tp, pp, cp, ep = (_int(said[key], 1) for key in ("tp", "pp", "cp", "ep"))
     data = _int(said["dp"], max(1, _int(said["n_gpus"], 1) // (tp * pp * cp)))
     shard = 1 if strategy in {"ddp", "3d", "fsdp-no-shard"} else data
+    if strategy == "fsdp-hybrid":
+        shard = min(data, _node_ranks(said))
     micro, gas = _batch(said, data, pp)
     native = framework in {"nanotron", "megatron", "megatron-deepspeed"}
     plain = re.search("legacy layers|no other fused operation", said["notes"]) is not None
@@ -320,11 +327,10 @@ def _setup(said: Mapping[str, str]) -> Setup:
         framework="megatron" if framework in {"nanotron", "megatron"} else framework,
         flash=said["flash_attn"] != "0",
         tf32="TF32" in said["notes"],
-        compiled=said["compile"] == "1",
+        compiled=said["compile"] == "1" or _OWN_KERNELS in said["notes"],
         loss=_loss(said, framework),  # type: ignore[arg-type]
         persistent_grads=native or (strategy == "ddp" and data > 1),
-        # InternEvo steps with torch's own AdamW (train/training_internlm.py)
-        fused_step=framework not in {"transformers", "internevo"},
+        fused_step=_is_fused(said, framework),
         repeat_kv=legacy or framework in {"torchtitan", "torchtune", "litgpt", "thunder"},
         loose=bool(re.search(r"variable-length|padded, not packed", said["notes"])),
         sequence_parallel=framework in {"torchtitan", "nanotron", "megatron"}
@@ -341,6 +347,7 @@ def _setup(said: Mapping[str, str]) -> Setup:
         step_in_backward="in bwd" in said["optimizer"],
         fused_norms=framework in {"megatron", "megatron-deepspeed"}
         or _FUSED_NORMS.search(said["source"] + said["notes"]) is not None,
+        wide_rotation="QwenLM/Qwen " in said["source"],
         fused_activation=framework == "megatron" and not legacy,
         fused_attention=(framework in {"nanotron", "megatron"} and not legacy) or _has_engine(said),
         legacy=legacy,
@@ -364,6 +371,16 @@ def _setup(said: Mapping[str, str]) -> Setup:
 def _has_engine(said: Mapping[str, str]) -> bool:
     """Whether a program other than Megatron has Transformer Engine's attention."""
     return "Transformer Engine with its attention" in said["notes"]
+
+
+def _is_fused(said: Mapping[str, str], framework: str) -> bool:
+    """Whether the optimizer's step is one kernel, as its column says, or as its framework does:
+    InternEvo steps with torch's own AdamW (train/training_internlm.py), and so did torchtitan until
+    February 2025 (pull request 881)."""
+    words = said["optimizer"]
+    if "fused" in words or "foreach" in words:
+        return "fused" in words
+    return framework not in {"transformers", "internevo"}
 
 
 _NVL72_NODES = 18

@@ -49,6 +49,7 @@ FRAMEWORKS: Table = (
     (r"megatron|nemo|flagscale", "megatron"),
     (r"foundry", "mosaic"),
     (r"-paddle/", "paddle"),
+    (r"nanogpt", "nanogpt"),
     (r"internevo|internlm/", "internevo"),
 )
 RECOMPUTES: Table = (

@@ -73,6 +73,12 @@ class Adapters(NamedTuple):
     """One kernel makes frozen weights 16 bits wide, as bitsandbytes has it; where not, single
     operations do, as in AutoGPTQ."""
 
+    cast_back: bool = True
+    """Autocast makes an adapter's input as narrow as the model again for its products; without it,
+    an adapter of a wider type multiplies in that type."""
+    joined: bool = False
+    """One function multiplies the weights and their adapters and casts no input, as unsloth's."""
+
     def has(self, tensor: Tensor) -> bool:
         """Whether these matrices have adapters."""
         if tensor.kind not in LINEAR or len(tensor.shape) < 2:
@@ -123,6 +129,8 @@ class Setup(NamedTuple):
     fused_norms: bool = False
     """RMSNorm and rotation are one kernel each, as with flash-attn's, Liger's or Transformer
     Engine's: a norm keeps its input and no copy in fp32."""
+    wide_rotation: bool = False
+    """Queries and keys are cast to fp32 for the one kernel of their rotation, and back."""
     fused_attention: bool = False
     """Attention is Transformer Engine's, as Megatron's is."""
     fused_activation: bool = False

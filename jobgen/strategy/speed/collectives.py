@@ -13,10 +13,20 @@ from jobgen.strategy.speed.rates import LINK, NETWORK
 
 Collective = Literal["all-gather", "reduce-scatter", "all-reduce", "all-to-all", "send"]
 Axis = Literal["tp", "cp", "shard", "replicate", "pp", "ep", "shards", "data"]
-
 When = Literal[
-    "forward", "backward", "last", "update", "layer", "product", "start", "ring", "boundary"
+    "forward",
+    "backward",
+    "last",
+    "update",
+    "layer",
+    "product",
+    "gradient",
+    "recomputed",
+    "start",
+    "ring",
+    "boundary",
 ]
+
 _PROTOCOLS = ((8.4e-6, 3.4e-6, 14.0e-6, 1.0), (14.0e-6, 1.9e-6, 4.0e-6, 0.92))
 """Seconds to begin, of a step inside the node and of one over the network, and the part of the
 bandwidth that is data: NCCL's protocols Simple and LL128 on a ring (src/graph/tuning.cc)."""
@@ -39,6 +49,13 @@ class RankGroup(NamedTuple):
         return -(-self.size // self.inside)
 
 
+class Load(NamedTuple):
+    """What one rank sends in one collective. Bytes."""
+
+    node: float
+    network: float
+
+
 class Traffic(NamedTuple):
     """Collectives of one kind in one step."""
 
@@ -52,20 +69,14 @@ class Traffic(NamedTuple):
     when: When
     """What is computed at that time: the forward or the backward pass of every micro-batch, the
     backward pass of the last one, nothing (after the update, within a layer, between stages), the
-    product that takes or makes what is sent, attention, or its first step of cp."""
+    product that takes or makes what is sent, the product of the backward pass that does, the one
+    that is computed again, attention, or its first step of cp."""
     first: float = 0.0
     """Bytes of the one that nothing lies beside: the first, or the last."""
     forwarded: float = 0.0
     """Bytes of each for all nodes, where nodes forward them to their ranks."""
     fused: bool = False
     """Kernels of DeepEP or HybridEP send it."""
-
-
-class Load(NamedTuple):
-    """What one rank sends in one collective. Bytes."""
-
-    node: float
-    network: float
 
 
 def build_group(setup: Setup, *axes: Axis) -> RankGroup:

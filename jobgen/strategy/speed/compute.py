@@ -39,6 +39,18 @@ class Neighbors(NamedTuple):
     mlp: float
 
 
+class ProductsBeside(NamedTuple):
+    """Products of one layer beside which tp can send."""
+
+    gathers: Neighbors
+    """They take what is gathered."""
+    reduces: Neighbors
+    """They make what is reduced."""
+    recomputed: Neighbors
+    """Of those that take it, every second product of the layer: torchtitan's selective
+    checkpointing computes these again (torchtitan/distributed/activation_checkpoint.py)."""
+
+
 class LayerTimes(NamedTuple):
     """Seconds of one layer, or of what is in no layer, in one micro-batch on one rank."""
 
@@ -148,18 +160,24 @@ def compute_tail(setup: Setup, machine: ClusterHardware, tensors: tuple[Tensor, 
 
 
 @lru_cache(maxsize=1024)
-def compute_neighbors(setup: Setup, machine: ClusterHardware) -> tuple[Neighbors, Neighbors]:
+def compute_neighbors(setup: Setup, machine: ClusterHardware) -> ProductsBeside:
     """Seconds of the products beside which tp gathers their input, and of those beside which it
     reduces their result: of attention, and of the feed-forward layer."""
-    found = []
-    for ends in (False, True):
-        parts = {"attention": 0.0, "mlp": 0.0}
-        for one in setup.model.layers[-1].tensors:
-            if (one.name in _ROWS) == ends and len(one.shape) > 1:
-                part = "attention" if one.kind == "attention" else "mlp"
-                parts[part] += products.compute_products(setup, machine, (one,)).forward
-        found.append(Neighbors(**parts))
-    return found[0], found[1]
+    matrices = [one for one in setup.model.layers[-1].tensors if len(one.shape) > 1]
+    groups = (
+        [one for one in matrices if one.name not in _ROWS],
+        [one for one in matrices if one.name in _ROWS],
+        [one for one in matrices[1::2] if one.name not in _ROWS],
+    )
+    return ProductsBeside(*(_sum_neighbors(setup, machine, group) for group in groups))
+
+
+def _sum_neighbors(setup: Setup, machine: ClusterHardware, matrices: list[Tensor]) -> Neighbors:
+    parts = {"attention": 0.0, "mlp": 0.0}
+    for one in matrices:
+        part = "attention" if one.kind == "attention" else "mlp"
+        parts[part] += products.compute_products(setup, machine, (one,)).forward
+    return Neighbors(**parts)
 
 
 @lru_cache(maxsize=1024)

@@ -6,6 +6,7 @@ from jobgen.named_tuple import NamedTuple
 from jobgen.strategy.setup import Setup
 from jobgen.strategy.spec import TRAITS
 from jobgen.strategy.speed import products, rates, traffic
+from jobgen.strategy.speed.sequence_traffic import gathers_beside, get_gathered_bytes
 from jobgen.strategy.speed.stage_slice import count_largest_stage
 
 _SHARDS_GRADIENTS = 2
@@ -46,33 +47,32 @@ def _count_divided(setup: Setup) -> Copied:
     read and written once more to lay the sequence in order, or out of it
     (torch/distributed/_functional_collectives.py, ``gather_dim`` and ``scatter_dim``). Beside
     products, pieces come where they belong, and only those that ranks reduced are read again, to
-    be summed (torch/distributed/_symmetric_memory, ``_fused_matmul_reduce_scatter``).
+    be summed (torch/distributed/_symmetric_memory, ``_fused_matmul_reduce_scatter``); backward,
+    what is reduced lies beside no product (sequence_traffic.py).
     """
     mesh, sizes = setup.mesh, setup.model.sizes
     if mesh.tp == 1 or not setup.sequence_parallel or setup.framework not in _DTENSOR:
         return Copied(0.0, 0.0)
-    if setup.overlap_tp:
-        gathered, reduced = 0, 1
-    elif setup.batch.micro > 1:
-        gathered, reduced = 2, 2
-    else:
-        return Copied(0.0, 0.0)
+    ordered = 2 if setup.batch.micro > 1 else 0
+    gathered = (0 if gathers_beside(setup) else ordered) * get_gathered_bytes(setup)
+    reduced = (1 if setup.overlap_tp else ordered) * setup.recipe.compute
     layers = -(-sizes.layers // mesh.pp)
-    each = 2.0 * layers * setup.tokens * sizes.hidden * setup.recipe.compute
+    each = 2.0 * layers * setup.tokens * sizes.hidden
     ahead = each * (gathered + reduced)
     again = {"none": 0.0, "selective": each * gathered, "full": ahead}[setup.recompute]
-    return Copied(ahead, ahead + again)
+    return Copied(ahead, each * (gathered + ordered * setup.recipe.compute) + again)
 
 
 def _count_merged(setup: Setup) -> Copied:
     """What torch's context parallel reads and writes to merge what a rank has of each other's keys
-    and values, in single operations and in fp32.
+    and values, in fp32.
 
-    Forward, a result is cast (6 bytes of each element) and weighed against those before (36),
-    backward a gradient is added (10), and those of keys and values are joined to be sent (8). Half
-    of the steps have half of the queries, or of the keys, and are put into the whole (8). That is
-    torch/distributed/tensor/experimental/_context_parallel/_attention.py, ``_SDPAMerger`` and
-    ``_templated_ring_attention_backward``.
+    In single operations a result is cast forward (6 bytes of each element) and weighed against
+    those before (36), backward a gradient is added (10), and those of keys and values are joined to
+    be sent (8). Half of the steps have half of the queries, or of the keys, and are put into the
+    whole (8). That is torch/distributed/tensor/experimental/_context_parallel/_attention.py,
+    ``_SDPAMerger`` and ``_templated_ring_attention_backward``. Compiled, each result and each
+    gradient is read once, with what is there, and written where it is sent from.
     """
     sizes, mesh = setup.model.sizes, setup.mesh
     if mesh.cp == 1 or setup.framework != "torchtitan":
@@ -80,9 +80,13 @@ def _count_merged(setup: Setup) -> Copied:
     each = setup.tokens * sizes.head_dim / mesh.tp * -(-sizes.layers // mesh.pp)
     queries = each * sizes.heads
     keys = queries if setup.repeat_kv else each * sizes.kv_heads
-    ahead = (mesh.cp - 1) * (_SHARE * (6 + 36) + 8 / 2) * queries
-    added = _SHARE * 10 + 8 / 2
-    back = mesh.cp * (added * queries + 2 * (added + 8) * keys)
+    if setup.compiled:
+        merged = added = sent = _SHARE * 2 + 8
+    else:
+        merged, added = _SHARE * (6 + 36) + 8 / 2, _SHARE * 10 + 8 / 2
+        sent = added + 8
+    ahead = (mesh.cp - 1) * merged * queries
+    back = mesh.cp * (added * queries + 2 * sent * keys)
     return Copied(ahead, back + ahead * (setup.recompute == "full"))
 
 

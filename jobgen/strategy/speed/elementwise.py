@@ -45,6 +45,7 @@ def count_elementwise(setup: Setup, tensors: tuple[Tensor, ...]) -> float:
         turned = (sizes.heads + sizes.kv_heads) * sizes.head_dim / tp
         joined = whole and setup.framework not in _COMPLEX
         width += turned * (2 * e if joined else 10 * e)
+        width += turned * 4 * rates.FP32 * setup.wide_rotation
     if setup.repeat_kv and sizes.kv_heads < sizes.heads:
         width += 2 * e * (sizes.heads + sizes.kv_heads) * sizes.head_dim / tp
     return width * setup.tokens

@@ -85,6 +85,7 @@ def count_kernels(setup: Setup, tensors: tuple[Tensor, ...]) -> int:
     fused = sizes.layer_norm or setup.fused_norms
     norms = sizes.norms * (1 if fused else 6)
     turned = 2 if setup.fused_norms else 10
+    turned += 4 * setup.wide_rotation
     if sizes.positions:
         turned = 0
     unpacked = _UNPACK_OPS * linear if is_unpacked(setup) else 0

@@ -266,21 +266,45 @@ def _count_adapter_bytes(setup: Setup, lora: Adapters, one: Product) -> Both:
         written = one.compute if lora.dropout else 0
         ahead = one.compute * one.outer + written * one.inner
         return Both(one.tokens * ahead, one.tokens * one.compute * one.inner)
-    summed = one.compute * (3 if setup.framework in _SCALED_ADAPTERS else 5)
+    if lora.joined:
+        return _count_joined_bytes(lora, one)
     read = _count_input_bytes(setup, lora, one.compute)
+    if _is_multiplied_wide(setup, lora, one.compute):
+        # more is written, scaled, summed with what is narrower, and cast back
+        summed = 6 * lora.width + one.compute
+    else:
+        summed = one.compute * (3 if setup.framework in _SCALED_ADAPTERS else 5)
     each = one.tokens * (read * one.inner + summed * one.outer)
     return Both(each, each)
+
+
+def _is_multiplied_wide(setup: Setup, lora: Adapters, width: int) -> bool:
+    """Whether an adapter's products are of its own type, wider than the model's."""
+    return not (lora.cast_back or setup.framework in _OWN_ADAPTERS) and lora.width > width
+
+
+def _count_joined_bytes(lora: Adapters, one: Product) -> Both:
+    """The same of one function for weights and adapters: forward, what dropout left is written, and
+    the adapter's product is added to the weights'; backward, what dropout left is compared with
+    zero and multiplied with the gradient, which is added to the weights' (unsloth's LoRA_QKV, in
+    fms_acceleration_foak/fused_ops/unsloth_lora/bnb/fast_lora.py)."""
+    width = one.compute
+    dropped, chosen = (2 * width + 1, 3 * width + 2) if lora.dropout else (0, 0)
+    ahead = dropped * one.inner + 3 * width * one.outer
+    return Both(one.tokens * ahead, one.tokens * (chosen + 3 * width) * one.inner)
 
 
 def _count_input_bytes(setup: Setup, lora: Adapters, width: int) -> int:
     """Bytes that dropout and casts read and write of each element of an adapter's input.
 
     peft casts it to the adapter's fp32 (tuners/lora/layer.py, ``_cast_input_dtype``), so that
-    dropout works in fp32, and autocast casts it back for the product. Others' adapters are of the
-    model's type.
+    dropout works in fp32, and autocast casts it back for the product, or else that reads more.
+    Others' adapters are of the model's type.
     """
     wide = max(width, lora.width) if setup.framework not in _OWN_ADAPTERS else width
     casts = 2 * (width + wide) if wide > width else 0
+    if _is_multiplied_wide(setup, lora, width):
+        casts = width + wide + (wide - width)
     return casts + (2 * wide + 1 if lora.dropout else 0)
 
 

@@ -92,9 +92,10 @@ forward, and FlashAttention-2 57 % (issue 1310 again). On a B200 it reaches up t
 1.3 times cuDNN's, abstract of FlashAttention-4) and FlashAttention-2's 15 % at the least. On
 ROCm it is Composable Kernel's: 229 of a MI300X's 1307 TFLOP/s in both passes together, the
 middle of four sizes with 16,384 tokens (ROCm/flash-attention, issue 142)."""
-OLD = ("mosaic", "paddle")
-"""Frameworks of published runs that had the first FlashAttention: llm-foundry's Triton one, and
-PaddlePaddle until 2.5.2 (PaddlePaddle/Paddle, pull request 56015)."""
+OLD = ("mosaic", "nanogpt", "paddle")
+"""Frameworks of published runs that had the first FlashAttention: llm-foundry's Triton one, torch's
+before release 2.2, as nanoGPT in 2023, and PaddlePaddle's until 2.5.2 (PaddlePaddle/Paddle, pull
+request 56015)."""
 CONTENTION = 0.189
 """By how much computing slows down while something is sent beside it, on the average of A100, H100
 and MI250: abstract of arXiv 2507.03114."""

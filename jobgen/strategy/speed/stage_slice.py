@@ -6,6 +6,7 @@ from jobgen.named_tuple import NamedTuple
 from jobgen.strategy.memory.memory_states import count_trained as count_stage_trained
 from jobgen.strategy.memory.memory_states import list_stages
 from jobgen.strategy.setup import Setup
+from jobgen.strategy.shapes.architecture import has_experts
 from jobgen.strategy.speed.products import count_trained
 
 
@@ -62,3 +63,15 @@ def _slice_measured(setup: Setup, *, learned: bool) -> StageSlice:
         most = max(stages, key=lambda stage: stage.params)
         largest, root, whole = most.largest, most.outside, most.params
     return StageSlice(whole, 0.0, most.layers + 1, largest, root)
+
+
+def count_layers(setup: Setup) -> float:
+    """Layers of the busiest stage."""
+    return float(-(-setup.model.sizes.layers // setup.mesh.pp))
+
+
+def count_sparse_layers(setup: Setup) -> float:
+    """Layers with experts of one stage, on the average."""
+    layers = setup.model.layers
+    sparse = sum(each.times for each in layers if has_experts(each.tensors))
+    return sparse / setup.mesh.pp

@@ -17,10 +17,22 @@ from jobgen.strategy.speed import (
     rates,
     traffic,
 )
-from jobgen.strategy.speed.collectives import Load, Traffic
+from jobgen.strategy.speed.collectives import Collective, Load, Traffic, When
 from jobgen.strategy.speed.compute import LayerTimes
 from jobgen.strategy.speed.stage_slice import count_largest_stage
 from jobgen.strategy.speed.step_formulas import format_formulas
+
+_BESIDE: dict[When, dict[Collective, str]] = {
+    "product": {"all-gather": "gathers", "reduce-scatter": "reduces", "all-reduce": "reduces"},
+    "gradient": {"all-gather": "reduces", "reduce-scatter": "gathers"},
+    "recomputed": {"all-gather": "recomputed"},
+}
+"""Products beside which tp sends: the gradient of a result is gathered for the product that made
+the result, and that of an input is reduced after the one that took the input."""
+
+
+_OFFLOADS_BESIDE = ("torchtune",)
+"""Frameworks that move checkpoints to the host beside what they compute."""
 
 
 class Passes(NamedTuple):
@@ -182,7 +194,7 @@ def _exposed(setup: Setup, machine: ClusterHardware, passes: Passes) -> tuple[li
             over = length - computing - waiting
             open_ = min(length, over + _alone(one, machine, micro))
             beside += max(0.0, length - open_ - waiting)
-        elif one.when == "product":
+        elif one.when in _BESIDE:
             open_ = length * _stick_out(one, setup, machine)
             beside += length - open_
         slower = Load(open_, 0.0) if took.node >= took.network else Load(0.0, open_)
@@ -212,8 +224,8 @@ def _stick_out(one: Traffic, setup: Setup, machine: ClusterHardware) -> float:
     """Part of what tp sends that takes longer than the product beside it."""
     _, took = collectives.time_collective(one.what, one.ranks, one.payload, machine)
     each = collectives.compute_seconds(took)
-    gathers, reduces = compute.compute_neighbors(compute.keep_what_counts(setup), machine)
-    beside = gathers if one.what == "all-gather" else reduces
+    neighbors = compute.compute_neighbors(compute.keep_what_counts(setup), machine)
+    beside: compute.Neighbors = getattr(neighbors, _BESIDE[one.when][one.what])
     return sum(max(0.0, each - product) for product in beside) / (2 * each)
 
 
@@ -269,10 +281,14 @@ def _on_host(
 
 
 def _activations(setup: Setup, machine: ClusterHardware, passes: Passes) -> float:
-    """Seconds of moving checkpoints to the host and back, as far as computing does not hide it."""
+    """Seconds of moving checkpoints to the host and back, as far as computing does not hide it:
+    torchtune has a stream for that (training/_activation_offloading.py), and torch's
+    ``save_on_cpu`` copies in the stream that computes (torch/autograd/graph.py)."""
     if not setup.offload_activations:
         return 0.0
     layers = setup.model.sizes.layers / setup.mesh.pp
     one = layers * setup.tokens * setup.model.sizes.hidden * setup.recipe.compute / machine.host
-    late = max(0.0, one - passes.forward) + max(0.0, one - passes.backward)
+    late = 2 * one
+    if setup.framework in _OFFLOADS_BESIDE:
+        late = max(0.0, one - passes.forward) + max(0.0, one - passes.backward)
     return late * setup.batch.accumulation

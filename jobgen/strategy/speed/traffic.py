@@ -66,7 +66,8 @@ def _data(setup: Setup) -> Iterator[Traffic]:
     DeepSpeed, which reduces all. ZeRO-2 reduces every micro-batch. ZeRO-3 and FSDP gather twice
     and reduce once for each: 1.5 times DDP's bytes in one type (ZeRO, arXiv 1910.02054, section 7);
     FSDP1 keeps the root unit gathered. Copies of hybrid shards are reduced in every micro-batch,
-    too. Experts have smaller groups.
+    too, unit by unit (torch/distributed/fsdp/_runtime_utils.py, ``_reduce_grad``). Experts have
+    smaller groups.
     What torch 2.13 and DeepSpeed 0.19 were seen to send: tests/strategy/speed/test_sent.py.
     """
     spread = setup.mesh.expert_parts / setup.mesh.tp
@@ -116,7 +117,8 @@ def _states(
         copies = collectives.build_group(setup, "replicate")
         mine = reduced / shards.size
         if stage > 1 and trait.family != "zero":
-            yield Traffic("all-reduce", "gradients", copies, mine, micro, "backward")
+            n, last = whole.units, largest * setup.recipe.reduce / shards.size
+            yield Traffic("all-reduce", "gradients", copies, mine / n, micro * n, "backward", last)
         else:
             yield Traffic("all-reduce", "gradients", copies, mine, 1, "last", min(_BUCKET, mine))
 

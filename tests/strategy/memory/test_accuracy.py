@@ -249,10 +249,48 @@ def test_litgpts_models_in_thunders_benchmark_are_read_as_litgpts() -> None:
         source="https://github.com/Lightning-AI/lightning-thunder/pull/1",
         notes="benchmark_litgpt.py",
         precision="pure bf16",
+        optimizer="AdamW",
     ).setup
     sizes = setup.model.sizes
     assert (sizes.fused_qkv, sizes.rotary, setup.repeat_kv) == (True, "part", True)
     assert (setup.loss, setup.keeps_full_copy, setup.fused_step) == ("narrow", False, True)
+
+
+def test_the_optimizers_column_names_kernels_that_a_framework_does_not_have_now() -> None:
+    steps = ("AdamW", "AdamW (foreach)")
+    assert [read(optimizer=one).setup.fused_step for one in steps] == [True, False]
+    trainer = {"source": "https://github.com/huggingface/trl", "precision": "pure bf16"}
+    steps = ("AdamW", "AdamW (apex, fused)")
+    assert [read(**trainer, optimizer=one).setup.fused_step for one in steps] == [False, True]
+
+
+def test_hybrid_shards_lie_on_a_node_and_copies_on_others() -> None:
+    mesh = read(strategy="FSDP HYBRID_SHARD", dp="128", n_gpus="128", tp="1").setup.mesh
+    assert (mesh.replicate, mesh.shard) == (16, 8)
+
+
+def test_own_kernels_join_what_a_compiler_joins() -> None:
+    words = {"compile": "0", "source": "https://github.com/Dao-AILab/flash-attention"}
+    assert not read(**words).setup.compiled
+    assert read(**words, notes="own kernels for dropout with norm, MLP and bias").setup.compiled
+
+
+def test_the_first_qwens_projections_are_one_matrix_and_its_rotation_is_cast() -> None:
+    with ROWS.open(newline="", encoding="utf-8") as file:
+        line = next(one for one in csv.DictReader(file) if "QwenLM/Qwen " in one["source"])
+    setup = benchmark().row(line).setup
+    assert (setup.model.sizes.fused_qkv, setup.fused_norms, setup.wide_rotation) == (True,) * 3
+    assert not read().setup.wide_rotation
+
+
+def test_notes_say_how_adapters_are_multiplied() -> None:
+    words = {"trainable": "LoRA r=16 q,v", "precision": "pure bf16", "strategy": "single"}
+    found = [
+        read(**words, notes=notes).setup.adapters
+        for notes in ("", "without autocast", "triton norms, rotation and LoRA")
+    ]
+    assert [one.cast_back for one in found] == [True, False, True]
+    assert [one.joined for one in found] == [False, False, True]
 
 
 def test_flagscale_is_megatron_whose_runs_need_not_divide_the_sequence() -> None:

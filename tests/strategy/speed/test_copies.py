@@ -110,9 +110,14 @@ def test_dtensor_lays_sequences_in_order_around_what_tp_sends() -> None:
     assert count_copied(one) == (4 * passed, 6 * passed)
     # one sample has its sequence in order, and Megatron's sequence comes first
     assert count_copied(one._replace(batch=one.batch._replace(micro=1))) == (0, 0)
-    assert count_copied(one._replace(framework="megatron")).forward == 0
-    # pieces come where they belong; those of two reductions are read to be summed
-    assert count_copied(one._replace(overlap_tp=True)) == (passed, passed)
+    assert count_copied(one._replace(framework="megatron")) == (0, 0)
+    # 8-bit operands are gathered in 8 bits
+    eight = one._replace(recipe=one.recipe._replace(name="mixed, fp8"))
+    assert count_copied(eight) == (3 * passed, 4 * passed)
+    # pieces come where they belong, and are summed forward; backward, two reductions lie apart
+    assert count_copied(one._replace(overlap_tp=True)) == (passed, 2 * passed)
+    rows = eight._replace(recipe=one.recipe._replace(name="mixed, fp8 rowwise"), overlap_tp=True)
+    assert count_copied(rows) == (3 * passed, 6 * passed)
 
 
 def test_torchs_context_parallel_merges_in_fp32() -> None:
@@ -122,6 +127,10 @@ def test_torchs_context_parallel_merges_in_fp32() -> None:
         (0.75 * 42 + 4) * queries,
         2 * (11.5 * queries + 2 * 19.5 * queries / 4),
     )
+    # compiled, each result and gradient is read once with what is there
+    merged = 0.75 * 2 + 8
+    compiled = count_copied(one._replace(compiled=True))
+    assert compiled == (merged * queries, 2 * merged * (queries + 2 * queries / 4))
     again = count_copied(one._replace(recompute="full"))
     assert again.backward == sum(count_copied(one))
-    assert count_copied(one._replace(framework="megatron")).forward == 0
+    assert count_copied(one._replace(framework="megatron")) == (0, 0)

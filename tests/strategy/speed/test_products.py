@@ -9,7 +9,7 @@ from jobgen.strategy.setup import Adapters
 from jobgen.strategy.shapes.architecture import Architecture, Experts
 from jobgen.strategy.shapes.count import build_model
 from jobgen.strategy.spec import Mesh
-from jobgen.strategy.speed.compute import compute_layer
+from jobgen.strategy.speed.compute import compute_layer, count_kernels
 from jobgen.strategy.speed.elementwise import count_elementwise
 from jobgen.strategy.speed.machine_model import build_machine
 from jobgen.strategy.speed.products import (
@@ -148,6 +148,38 @@ def test_compiled_adapters_are_summed_by_what_follows() -> None:
     outer = 4096 + 2 * 1024 + 4096 + 2 * 14336 + 4096
     tokens = lora.batch.micro * 8192
     assert one - compiled == pytest.approx(4 * 2 * tokens * outer / get_memory_rate(A100))
+
+
+def test_a_rotation_in_fp32_is_cast_around_its_kernel() -> None:
+    one = setup(model=build_model(Architecture("turned", 4, 4096, 32, 8, 128, 14336, 32000)))
+    one = one._replace(fused_norms=True)
+    wide, tensors = one._replace(wide_rotation=True), one.model.layers[0].tensors
+    # 2 + 4 bytes to cast, 4 + 4 to rotate and 4 + 2 to cast back instead of 2 + 2
+    added = count_elementwise(wide, tensors) - count_elementwise(one, tensors)
+    assert added == pytest.approx(16 * one.tokens * (32 + 8) * 128)
+    assert count_kernels(wide, tensors) - count_kernels(one, tensors) == 4
+
+
+def test_adapters_multiply_in_their_own_type_or_joined_with_the_weights() -> None:
+    base = setup(model=build_model(Architecture("lora", 4, 4096, 32, 8, 128, 14336, 32000)))
+    lora = Adapters(8, ("q_proj",))
+    inner = outer = 4096
+
+    def time(adapters: Adapters) -> tuple[float, float]:
+        found = compute_layer(base._replace(adapters=adapters, seq=8192), A100)
+        each = get_memory_rate(A100) / base.batch.micro / 8192
+        return found.forward * each, found.backward * each
+
+    plain, wide, joined = (
+        time(one) for one in (lora, lora._replace(cast_back=False), lora._replace(joined=True))
+    )
+    # nothing is cast back, but 2 bytes more are read; fp32 is written, scaled, summed, cast
+    assert wide[0] - plain[0] == pytest.approx((2 - 6) * inner + (26 - 10) * outer)
+    # dropout in 16 bits, one sum forward; a comparison, a product and two sums backward
+    assert joined[0] - plain[0] == pytest.approx((5 - 21) * inner + (6 - 10) * outer)
+    assert joined[1] - plain[1] == pytest.approx((14 - 21) * inner - 10 * outer)
+    narrow = lora._replace(width=2)
+    assert time(narrow) == time(narrow._replace(cast_back=False))
 
 
 @pytest.mark.parametrize(

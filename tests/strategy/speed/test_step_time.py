@@ -309,9 +309,25 @@ def test_what_tp_sends_lies_beside_the_product_next_to_it_only() -> None:
     )
     # on eight ranks products of attention take less time than what is sent; all computing, more
     assert 0.1 * apart < hidden < 0.5 * apart < compute_step(asked, H100).compute
-    gathers, reduces = compute_neighbors(asked, H100)
+    gathers, reduces, recomputed = compute_neighbors(asked, H100)
     assert gathers.mlp == pytest.approx(2 * reduces.mlp, rel=0.2)
     assert gathers.mlp > 3 * gathers.attention > 3 * reduces.attention
+    # of queries, keys and values the second, of gate and up the last of two
+    assert recomputed.attention < gathers.attention / 2
+    assert recomputed.mlp == pytest.approx(gathers.mlp / 2)
+
+
+def test_gradients_of_inputs_stay_exposed_in_torchs_asynchronous_tp() -> None:
+    asked = llama(strategy="3d", mesh=Mesh(1, 1, tp=8), micro=2, sequence_parallel=True)
+    titan = asked._replace(framework="torchtitan", overlap_tp=True, compiled=True)
+    *_, last = (v for v in compute_step(titan, H100).volumes if v.what.startswith("reduce-scatter"))
+    assert last.exposed == last.seconds
+    one, rows = (
+        compute_step(titan._replace(recipe=AUTOCAST._replace(name=name)), H100)
+        for name in ("autocast, fp8", "autocast, fp8 rowwise")
+    )
+    gathered = [sum(v.exposed for v in each.volumes if "gather" in v.what) for each in (one, rows)]
+    assert gathered[1] > 3 * gathered[0]
 
 
 def test_what_peft_prepared_is_cast_around_every_quantized_product() -> None:
@@ -379,5 +395,14 @@ def test_what_torch_gathers_for_cp_lies_beside_its_first_step_only() -> None:
     gathered = (v for v in compute_step(asked, H100).volumes if v.what.startswith("all-gather"))
     slow = next(v for v in gathered if "keys" in v.what)
     assert 0.3 * slow.seconds < slow.exposed < slow.seconds
+    compiled = compute_step(asked._replace(compiled=True), H100).volumes
+    assert all(v.exposed == v.seconds for v in compiled if "keys" in v.what)
     ring = compute_step(asked._replace(framework="megatron"), H100)
     assert all(v.exposed == 0 for v in ring.volumes if "keys" in v.what)
+
+
+def test_checkpoints_move_to_the_host_beside_computing_in_torchtune_only() -> None:
+    asked = llama(recompute="full", offload_activations=True)
+    moved = 2 * asked.tokens * 4096 * 32 * 2 / A100.host
+    assert compute_step(asked, A100).offload == pytest.approx(moved)
+    assert compute_step(asked._replace(framework="torchtune"), A100).offload == 0

@@ -149,6 +149,14 @@ def test_stages_send_activations_and_their_gradients() -> None:
     assert on("network", asked._replace(world_per_node=1)) == pytest.approx(2 * 8 * activations)
 
 
+def test_copies_of_hybrid_shards_are_reduced_unit_by_unit() -> None:
+    asked = setup("fsdp-hybrid", mesh=Mesh(4, 8), accumulation=2, world_per_node=8)
+    (copies,) = (one for one in list_traffic(asked) if one.what == "all-reduce")
+    assert copies.times == 2 * (SMALL.sizes.layers + 1)
+    assert copies.payload * copies.times == pytest.approx(2 * 2 * P / 8)
+    assert 0 < copies.first < copies.payload * SMALL.sizes.layers
+
+
 def test_keys_and_values_go_round_the_ring() -> None:
     asked = setup("fsdp2", mesh=Mesh(1, 1, cp=4))
     each = 2 * 4 * 16 * 2 * (2 * 128 / 4)  # keys and values of four heads of 16, 2 x 128 / 4 tokens
