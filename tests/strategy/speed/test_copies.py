@@ -45,8 +45,8 @@ def test_bytes_of_each_parameter(
         ("zero1", {"recipe": MIXED}, 3 * 2 * 3 / 4),
         ("fsdp", {"recipe": AUTOCAST, "unsynced": True}, 4 + 6 + 3 * 4 * 3 / 4),
         ("fsdp", {"recipe": AUTOCAST}, 4 + 6 + 3 * 4 * 3 / 4 / 8),
-        # its product reads what it adds to
-        ("zero1", {"recipe": get_recipe("main-grads"), "framework": "megatron"}, 4),
+        # the product that makes them adds them
+        ("zero1", {"recipe": get_recipe("main-grads"), "framework": "megatron"}, 0),
         # 2 bytes are added to 4
         ("zero1", {"recipe": get_recipe("two-grads")}, 2 + 4 + 4),
     ],
@@ -60,16 +60,10 @@ def test_gradients_of_micro_batches_are_added_up(
 
 
 def test_each_rank_adds_up_the_gradients_of_its_experts() -> None:
-    one = setup(
-        "zero1",
-        model=SPARSE,
-        mesh=Mesh(1, 8, ep=8),
-        framework="megatron",
-        recipe=get_recipe("main-grads"),
-    )
+    one = setup("zero1", model=SPARSE, mesh=Mesh(1, 8, ep=8), recipe=MIXED, accumulation=4)
     experts = sum(t.count for layer in SPARSE.layers for t in layer.tensors if t.kind == "expert")
     experts *= SPARSE.layers[0].times
-    expected = 4 * (SPARSE.count - experts * 7 / 8)
+    expected = 3 * 2 * 3 / 4 * (SPARSE.count - experts * 7 / 8)
     assert count_copied(one).backward == pytest.approx(expected)
 
 
