@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from jobgen.model.train import Train
     from jobgen.strategy import Note, Strategy
 
-_CHOSEN = ("activation_checkpointing", "offload", "tp", "pp")
+_CHOSEN = ("activation_checkpointing", "offload", "tp", "pp", "ep")
 """Keys that ``auto`` chooses beside the strategy."""
 
 

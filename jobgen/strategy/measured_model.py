@@ -104,6 +104,9 @@ class StepTrace(NamedTuple):
     parameters: tuple[SegmentParameters, ...] = ()
     broken: str = ""
     """Why the units are no chain, of which a pipeline could be made."""
+    recomputed: float = 0.0
+    """FLOPs of the backward pass that compute a part of the forward pass again: by checkpointing,
+    of the program's own too, or by attention's kernel."""
     flash: bool = False
     """Attention with dropout keeps no scores, as on a GPU; else as on a CPU."""
 
@@ -249,6 +252,7 @@ def _read_trace(data: object) -> StepTrace:
         _list(chain.get("sent", []), lambda row: SentActivations(*_sizes(row, 2))),
         _list(chain.get("parameters", []), lambda row: SegmentParameters(*_sizes(row, 3))),
         str(chain.get("broken") or "")[:200],
+        _size(costs.get("recomputed", 0)),
         trace.get("flash") is True,
     )
 

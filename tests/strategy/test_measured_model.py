@@ -167,6 +167,21 @@ def test_the_time_of_a_step_is_that_of_its_operations_in_samples() -> None:
     assert sized.step.compute == option.step.compute
 
 
+def test_what_the_model_recomputes_itself_takes_time_and_is_no_work_of_it() -> None:
+    asked = ask_costed(strategy="fsdp2")
+    traces = [add_costs(trace) for trace in TRACES]
+    for trace in traces:
+        trace["costs"]["recomputed"] = 5 * 4 * 10**12
+    again = asked._replace(measured=read_measured(NAME, {**REPORT, "traces": traces}))
+    plain, recomputing = (choose_option(one, auto=False) for one in (asked, again))
+    assert plain is not None
+    assert plain.step is not None
+    assert recomputing is not None
+    assert recomputing.step is not None
+    assert recomputing.step.seconds == plain.step.seconds
+    assert recomputing.step.flops == plain.step.flops / 2
+
+
 def test_operations_without_a_formula_leave_the_time_unknown() -> None:
     asked = ask_costed("aten::mkldnn_rnn_layer", strategy="fsdp2")
     advice = advise(asked, auto=False)

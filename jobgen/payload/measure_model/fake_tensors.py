@@ -85,6 +85,7 @@ def fake_gpu() -> Any:
         for name, answer in _GPU_CALLS.items():
             replacement = mock.Mock(return_value=answer)
             stack.enter_context(mock.patch.object(torch.cuda, name, replacement))
+        stack.enter_context(mock.patch.object(torch, "device", make_device_type(torch.device)))
         for owner, name in ((context, "__init__"), (module, "to")):
             named = make_cpu_call(getattr(owner, name))
             stack.enter_context(mock.patch.object(owner, name, named))
@@ -94,6 +95,20 @@ def fake_gpu() -> Any:
 
 _GPU_CALLS = {"set_device": None, "synchronize": None, "empty_cache": None, "current_device": 0}
 """Function of ``torch.cuda`` → what it returns."""
+
+
+def make_device_type(device: Any) -> Any:
+    """``torch.device`` for which a number alone is that of a GPU, as where there is one."""
+
+    class DeviceType(type):
+        def __call__(cls, *args: Any, **words: Any) -> Any:
+            numbered = bool(args) and type(args[0]) is int
+            return device("cuda", *args, **words) if numbered else device(*args, **words)
+
+        def __instancecheck__(cls, value: Any) -> bool:
+            return isinstance(value, device)
+
+    return DeviceType("device", (), {"__module__": "torch"})
 
 
 def make_cpu_call(original: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .model_units import TAKES_MEMORY, list_tensors
+from .recomputation import Recomputation
 
 FLOPS = "product", "attention"
 _KNOWN_LIBRARIES = ("aten", "prim", "prims")
@@ -14,11 +15,12 @@ _GATHERING = ("embedding", "index_select", "gather", "index", "nll_loss_forward"
 """They read as much of their first tensor as they write."""
 _BACKWARD_PRODUCTS = 5 / 2
 """Products of attention backward for each one forward: two make the scores' gradients, two those of
-keys and queries, one the scores again (arXiv 2307.08691, algorithm 2)."""
+keys and queries, one the scores again (arXiv 2307.08691, algorithm 2): a fifth is recomputation."""
 
 
 def make_counter(chain: Any) -> Any:
-    """A mode that adds up what is computed in each segment of a chain, forward and backward."""
+    """A mode that adds up what is computed in each segment of a chain, forward and backward, and
+    the FLOPs of what is computed again."""
     import torch
     from torch.utils._python_dispatch import TorchDispatchMode
     from torch.utils.flop_counter import flop_registry
@@ -29,6 +31,7 @@ def make_counter(chain: Any) -> Any:
         def __init__(self) -> None:
             super().__init__()
             self.backward = False
+            self.recomputation, self.recomputed = Recomputation(torch), 0
             self.rows: dict[tuple[int, bool], dict[tuple[Any, ...], int]] = {}
             self.uncounted: set[str] = set()
 
@@ -44,6 +47,9 @@ def make_counter(chain: Any) -> Any:
                 self.uncounted.add(f"{func.namespace}::{name}")
             width = inputs[0].element_size() if inputs else outputs[0].element_size()
             kind, flops = count_flops(flop_registry, func, args, kwargs, out)
+            if self.backward:
+                scores = flops // 5 if kind == "attention" else 0
+                self.recomputed += flops if self.recomputation.is_running else scores
             if name in _GATHERING:
                 inputs = inputs[1:] + outputs
             row = kind, width, flops, sum(map(span, inputs)), sum(map(span, outputs))
@@ -115,4 +121,10 @@ def list_segments(counter: Any, count: int) -> dict[str, Any]:
         if both not in kinds:
             kinds.append(both)
         order.append(kinds.index(both))
-    return {"kinds": kinds, "order": order, "uncounted": sorted(counter.uncounted)}
+    uncounted = sorted(counter.uncounted)
+    return {
+        "kinds": kinds,
+        "order": order,
+        "uncounted": uncounted,
+        "recomputed": counter.recomputed,
+    }

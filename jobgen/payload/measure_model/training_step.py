@@ -111,7 +111,7 @@ class TrainingStep:
         chain.watch(lambda segment: tracker.segments.begin(segment, tracker.read()["rest"]))
         spare_frozen(tracker, self.model)
         tracker.track_external(self.model, *self.tensors)
-        with tracker, counter, self.attention.watch():
+        with tracker, counter, self.attention.watch(), counter.recomputation.watch():
             chain.begin(0)
             loss = self.step()
             kept = tracker.read()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import chain
+from itertools import chain, product
 from typing import TYPE_CHECKING
 
 from jobgen import strategy
@@ -30,7 +30,9 @@ class Rung(NamedTuple):
 def make_rung(level: int, train: Train) -> Rung:
     """The rung of this ``train``, named by all that its rows may differ in: ``fsdp2+tp2+full``."""
     parts: list[str] = [train.strategy.type]
-    parts += [f"{axis}{ranks}" for axis in ("tp", "pp") if (ranks := getattr(train, axis)) > 1]
+    parts += [
+        f"{axis}{ranks}" for axis in ("tp", "pp", "ep") if (ranks := getattr(train, axis)) > 1
+    ]
     if train.offload.what != "none":
         parts.append(f"cpu {train.offload.what}")
     if train.activation_checkpointing != "none":
@@ -42,6 +44,8 @@ _ORDER = ("ddp", "zero1", "zero2", "fsdp-grad-op", "fsdp2", "fsdp", "zero3", "fs
 """The simplest first: what is sharded less needs less to be sent. FSDP2 before FSDP, which torch
 calls its older one."""
 _AGAIN = ("selective", "full")
+_DIVIDES_EXPERTS = ("megatron", "torchtitan")
+"""Frameworks that have expert parallel; programs of the others would have to have it themselves."""
 
 
 def list_rungs(ask: Ask) -> Iterator[Rung]:
@@ -64,7 +68,10 @@ def list_rungs(ask: Ask) -> Iterator[Rung]:
 def _list_possible(ask: Ask) -> Iterator[Rung]:
     framework = strategy.choose_framework(ask.train, ask.launcher)
     plain = [name for name in _ORDER if _knows(name, framework)]
-    divided = [_divided(ask, framework, pipeline=pipeline) for pipeline in (False, True)]
+    divided = [
+        _expert_parallel(ask, framework),
+        *(_divided(ask, framework, pipeline=pipeline) for pipeline in (False, True)),
+    ]
     if ask.measured is not None:
         divided = []  # it was measured whole
     if ask.world.ranks == 1:
@@ -119,22 +126,50 @@ def _kinds(ask: Ask) -> tuple[str, ...]:
     return () if "activation_checkpointing" in ask.fixed else _AGAIN
 
 
+def _expert_parallel(ask: Ask, framework: str) -> Iterator[Rung]:
+    """Experts divided, and nothing else; as few ranks as do, which exchange least."""
+    for ep in _list_expert_sizes(ask, framework, ask.world.ranks):
+        for kind in (ask.train.activation_checkpointing, *_kinds(ask)):
+            for name in ("fsdp2", "zero1"):
+                if _knows(name, framework) and "ep" in TRAITS[name].axes:
+                    train = _with(ask, name).replace(ep=ep, activation_checkpointing=kind)
+                    yield make_rung(2, train)
+
+
+def _list_expert_sizes(ask: Ask, framework: str, most: int) -> Iterator[int]:
+    """Powers of two up to so many ranks that divide the experts and the ranks."""
+    experts = ask.sizes.experts or 0
+    if framework not in _DIVIDES_EXPERTS or "ep" in ask.fixed:
+        return
+    ep = 2
+    while ep <= min(experts, most):
+        if experts % ep == 0 and ask.world.ranks % ep == 0:
+            yield ep
+        ep *= 2
+
+
 def _divided(ask: Ask, framework: str, *, pipeline: bool) -> Iterator[Rung]:
-    """Tensor parallel inside of a node; with pipelines too."""
+    """Tensor parallel inside of a node, and experts divided; with pipelines too."""
+    kinds = [k for k in (ask.train.activation_checkpointing, *_kinds(ask)) if k != "selective"]
     for name in ("fsdp2", "zero1", "3d"):
         if not _knows(name, framework) or "tp" not in TRAITS[name].axes:
             continue
         if name == "zero1" and framework != "megatron":
             continue
-        stages = _stages(ask) if pipeline else [ask.train.pp]
-        for pp in stages:
-            for tp in _degrees(ask, least=1 if pipeline else 2):
-                base = _with(ask, name).replace(tp=tp, pp=pp)
-                for kind in (ask.train.activation_checkpointing, *_kinds(ask)):
-                    if kind == "selective":
-                        continue
-                    train = base.replace(activation_checkpointing=kind)
-                    yield make_rung(3 if pipeline else 2, train)
+        for pp, tp, ep in _list_degrees(ask, framework, pipeline=pipeline):
+            base = _with(ask, name).replace(tp=tp, pp=pp, ep=ep)
+            for kind in kinds:
+                train = base.replace(activation_checkpointing=kind)
+                yield make_rung(4 if pipeline else 3, train)
+
+
+def _list_degrees(ask: Ask, framework: str, *, pipeline: bool) -> Iterator[tuple[int, int, int]]:
+    """Sizes of pp, tp and ep: experts whole, on the most ranks inside of a node, and of all."""
+    stages = _stages(ask) if pipeline else [ask.train.pp]
+    reaches = (ask.world.ranks_per_node, ask.world.ranks)
+    larger = (list(_list_expert_sizes(ask, framework, most))[-1:] for most in reaches)
+    experts = dict.fromkeys(chain([ask.train.ep], *larger))
+    yield from product(stages, list(_degrees(ask, least=1 if pipeline else 2)), experts)
 
 
 def _degrees(ask: Ask, least: int) -> Iterator[int]:
@@ -168,9 +203,9 @@ def _offloaded(ask: Ask, names: list[str]) -> Iterator[Rung]:
     for what in ("optimizer", "both"):
         for name in names:
             train = _with(ask, name).replace(offload=Offload(what=what))
-            yield make_rung(4, train)
+            yield make_rung(5, train)
             for kind in _kinds(ask)[-1:]:
-                yield make_rung(4, train.replace(activation_checkpointing=kind))
+                yield make_rung(5, train.replace(activation_checkpointing=kind))
 
 
 def change_nodes(ask: Ask, nodes: int) -> Ask:

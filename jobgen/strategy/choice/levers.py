@@ -190,7 +190,7 @@ def _compare_trains(old: Train, new: Train) -> Iterator[str]:
     """Keys of ``train`` that the planner has changed, as the job writes them."""
     if old.strategy.type != new.strategy.type:
         yield f"train.strategy: {new.strategy.type}"
-    for key in ("tp", "pp", "activation_checkpointing"):
+    for key in ("tp", "pp", "ep", "activation_checkpointing"):
         if getattr(old, key) != getattr(new, key):
             yield f"train.{key}: {getattr(new, key)}"
     if old.offload.what != new.offload.what:

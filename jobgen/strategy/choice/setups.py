@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from jobgen.model.train import Train
 
 
-VARIED = ("activation_checkpointing", "offload", "tp", "pp")
+VARIED = ("activation_checkpointing", "offload", "tp", "pp", "ep")
 """Keys of ``train`` that the planner varies where the job does not write them."""
 
 

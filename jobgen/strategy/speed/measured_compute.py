@@ -76,14 +76,13 @@ def _choose_rate(row: OperationCost, setup: Setup, machine: ClusterHardware) -> 
 
 
 def count_measured_flops(setup: Setup) -> float:
-    """Model FLOPs of one micro-batch, forward and backward, without what is computed again; those
-    with the recomputation where nothing else was measured."""
-    measured = setup.measured
-    if measured is None:
-        return 0.0
+    """Model FLOPs of one micro-batch, forward and backward, without what is computed again: by
+    checkpointing, of the program's own too, or by attention's kernel."""
     trace = find_timed_trace(setup._replace(recompute="none")) or find_timed_trace(setup)
-    rows = (row for cost in trace.costs for row in (*cost.forward, *cost.backward)) if trace else ()
-    return _scale(setup) * _sum_flops(rows)
+    if trace is None:
+        return 0.0
+    rows = (row for cost in trace.costs for row in (*cost.forward, *cost.backward))
+    return _scale(setup) * (_sum_flops(rows) - trace.recomputed)
 
 
 def _sum_flops(rows: Iterable[OperationCost]) -> float:

@@ -11,7 +11,8 @@ from jobgen.strategy.choice.advise import choose_first, estimate_option, find_le
 from jobgen.strategy.choice.ladder import Rung, list_rungs
 from jobgen.strategy.choice.levers import find_levers
 from jobgen.strategy.choice.setups import Ask
-from tests.strategy.choice.asked import ask
+from tests.effort import count_calls
+from tests.strategy.choice.asked import H100, ask
 
 LLAMA = "meta-llama/Llama-3.1-8B"
 
@@ -33,6 +34,53 @@ def test_auto_takes_what_the_framework_can_do(framework: str, length: int, name:
     best = choose_first(question) or find_least(question)
     assert best is not None
     assert list_faults(question, best[0].train) == ()
+
+
+MIXTRAL = "mistralai/Mixtral-8x7B-v0.1"
+
+
+@pytest.mark.parametrize("framework", frameworks.MODULES)
+def test_auto_divides_experts_where_the_framework_can(framework: str) -> None:
+    launcher = "accelerate" if framework == "accelerate" else "torchrun"
+    question = ask(MIXTRAL, gpu=H100, framework=framework)._replace(launcher=launcher)
+    rungs = list(list_rungs(question))
+    able = framework in {"megatron", "torchtitan"}
+    sizes = {rung.train.ep for rung in rungs}
+    assert sizes == ({1, 2, 4, 8} if able else {1})
+    assert len({rung.name for rung in rungs}) == len(rungs)
+    levels = [rung.level for rung in rungs]
+    assert levels == sorted(levels)
+    best = choose_first(question) or find_least(question)
+    assert best is not None
+    assert list_faults(question, best[0].train) == ()
+
+
+def test_auto_divides_no_experts_of_a_dense_model_nor_where_the_job_does() -> None:
+    dense = ask(LLAMA, gpu=H100, framework="megatron")
+    assert {rung.train.ep for rung in list_rungs(dense)} == {1}
+    own = ask(MIXTRAL, gpu=H100, framework="megatron", ep=4)
+    assert {rung.train.ep for rung in list_rungs(own) if rung.level} == {4}
+
+
+def test_what_does_not_fit_with_whole_experts_fits_with_divided_ones() -> None:
+    question = ask("deepseek-ai/DeepSeek-V3", 32, gpu=H100, framework="torchtitan")
+    best = choose_first(question)
+    assert best is not None
+    rung, option = best
+    assert (rung.train.ep, option.verdict) == (64, "fits")
+    assert "ep 64" in option.title
+    whole = question._replace(fixed=question.fixed | {"ep"})
+    found = choose_first(whole)
+    assert found is None or found[0].train.ep == 1
+    few, many = (
+        count_calls(
+            lambda n=n: choose_first(
+                ask("deepseek-ai/DeepSeek-V3", n, gpu=H100, framework="megatron")
+            )
+        )
+        for n in (256, 2048)
+    )
+    assert many < 1.5 * few
 
 
 def test_what_no_choice_can_mend_is_left_to_the_framework_to_report() -> None:
