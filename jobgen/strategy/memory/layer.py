@@ -28,13 +28,15 @@ def get_routed_divisor(setup: Setup) -> float:
 
 def has_autocast(setup: Setup) -> bool:
     """Under autocast the stream between layers stays in the type of the embedding, which is that
-    of the parameters. Beside adapters it is fp32 where what is not quantized was made so (peft,
-    utils/other.py, ``prepare_model_for_kbit_training``) or is as it was stored.
+    of the parameters, or of FSDP's MixedPrecision. Beside adapters it is fp32 where what is not
+    quantized was made so (peft, utils/other.py, ``prepare_model_for_kbit_training``) or is as it
+    was stored.
     """
     narrow = setup.recipe.compute < FP32
-    if setup.adapters is not None:
-        return narrow and (setup.adapters.prepared or setup.adapters.bits > 16)
     cast = setup.strategy.startswith("fsdp") and not setup.gathers_as_stored
+    if setup.adapters is not None:
+        stored = setup.adapters.bits > 16 and not cast
+        return narrow and (setup.adapters.prepared or stored)
     return narrow and setup.recipe.params == FP32 and not cast
 
 
