@@ -222,7 +222,7 @@ def _loss(said: Mapping[str, str], framework: str) -> str:
     fused = re.search(r"(?<!no )fused (linear )?(ce|cross)|liger|unsloth", words, re.IGNORECASE)
     kinds = {
         # its ChunkedLossWrapper puts the output layer into the chunks too (docs/chunked_loss.md)
-        "fused": bool(fused) or (titan and "chunked" in notes),
+        "fused": (bool(fused) and "no fused" not in notes) or (titan and "chunked" in notes),
         "chunked": framework == "litgpt" or "chunked" in notes,
         # nanotron's has an fp32 copy, and a shifted one that becomes its gradient: as many bytes
         "narrow": "gptq" in said["trainable"] or bool(pure) or framework == "nanotron",
@@ -240,8 +240,16 @@ _PREPARED = re.compile(r"/trl|\bSFT|/peft|kbit", re.IGNORECASE)
 _FUSED_NORMS = re.compile(r"QwenLM/Qwen |\bliger\b|Transformer Engine", re.IGNORECASE)
 """Runs whose norms and rotation are one kernel each: the first Qwen's own code takes both from
 flash-attn, and Liger and Transformer Engine replace them."""
+_LIGER = re.compile(r"\bliger\b", re.IGNORECASE)
 _NARROW = r"^(pure bf16|nf4 base \+ bf16)"
 """Precisions in which nothing is fp32."""
+
+
+def _has_liger(said: Mapping[str, str]) -> bool:
+    """Whether all kernels of Liger are in the model, so that its gated activation is one kernel too
+    (Liger-Kernel, ops/swiglu.py): fms-acceleration takes its cross-entropy alone."""
+    words = said["source"] + said["notes"]
+    return _LIGER.search(words) is not None and "fms-acceleration" not in words
 
 
 def _adapters(said: Mapping[str, str]) -> Adapters | None:
@@ -319,8 +327,9 @@ def _setup(said: Mapping[str, str]) -> Setup:
         step_in_backward="in bwd" in said["optimizer"],
         fused_norms=framework == "megatron"
         or _FUSED_NORMS.search(said["source"] + said["notes"]) is not None,
-        fused_activation=framework == "megatron",
-        reentrant=framework == "transformers" and not _is_recent(said),
+        fused_activation=framework == "megatron" or _has_liger(said),
+        reentrant=framework == "transformers"
+        and not (_is_recent(said) or "not reentrant" in said["recompute"]),
         unsynced=framework == "automodel"
         or (framework == "transformers" and _is_unsynced(said, strategy)),
         reduce_bucket=_bucket(said, strategy, framework),
@@ -344,8 +353,19 @@ def _is_nvl72(said: Mapping[str, str]) -> bool:
     return re.search(r"GB[23]00", said["gpu"]) is not None
 
 
+_ONE_NODE = re.compile(r"one node of (\d+) GPUs")
+"""Words of a node that has more than eight GPUs, as a DGX-2 has."""
+
+
+def _node_gpus(said: Mapping[str, str]) -> int:
+    large = _ONE_NODE.search(said["inter"])
+    if large is not None:
+        return int(large[1])
+    return 4 if _is_nvl72(said) else 8
+
+
 def _node_ranks(said: Mapping[str, str]) -> int:
-    return min(4 if _is_nvl72(said) else 8, _int(said["n_gpus"], 1))
+    return min(_node_gpus(said), _int(said["n_gpus"], 1))
 
 
 def _expert_tp(said: Mapping[str, str], alone: bool) -> int:
@@ -485,7 +505,7 @@ def _machine(said: Mapping[str, str]) -> ClusterHardware:
         link=link or found.link_gbs / 2 * 1e9,
         network=_network(said["inter"]),
         fabric="infiniband",
-        node_gpus=8,
+        node_gpus=max(8, _node_gpus(said)),
         architecture=found.architecture,
         multiprocessors=found.multiprocessors,
         fast8=peak * NARROW.get(found.architecture, 0.0),
