@@ -225,7 +225,7 @@ def _loss(said: Mapping[str, str], framework: str) -> str:
     fused = re.search(r"(?<!no )fused (linear )?(ce|cross)|liger|unsloth", words, re.IGNORECASE)
     kinds = {
         # its ChunkedLossWrapper puts the output layer into the chunks too (docs/chunked_loss.md)
-        "fused": bool(fused) or (titan and "chunked" in notes),
+        "fused": (bool(fused) and "no fused" not in notes) or (titan and "chunked" in notes),
         "chunked": framework == "litgpt" or "chunked" in notes,
         # nanotron's has an fp32 copy, and a shifted one that becomes its gradient: as many bytes
         "narrow": "gptq" in said["trainable"] or bool(pure) or framework == "nanotron",
@@ -253,8 +253,16 @@ flash-attn, and Liger and Transformer Engine replace them."""
 _OWN_KERNELS = "own kernels for dropout with norm, MLP"
 """Runs whose kernels join what a compiler would: flash-attention's training code (flash_attn/ops/
 layer_norm.py and fused_dense.py)."""
+_LIGER = re.compile(r"\bliger\b", re.IGNORECASE)
 _NARROW = r"^(pure bf16|nf4 base \+ bf16)"
 """Precisions in which nothing is fp32."""
+
+
+def _has_liger(said: Mapping[str, str]) -> bool:
+    """Whether all kernels of Liger are in the model, so that its gated activation is one kernel too
+    (Liger-Kernel, ops/swiglu.py): fms-acceleration takes its cross-entropy alone."""
+    words = said["source"] + said["notes"]
+    return _LIGER.search(words) is not None and "fms-acceleration" not in words
 
 
 def _adapters(said: Mapping[str, str]) -> Adapters | None:
@@ -348,10 +356,11 @@ def _setup(said: Mapping[str, str]) -> Setup:
         fused_norms=framework in {"megatron", "megatron-deepspeed"}
         or _FUSED_NORMS.search(said["source"] + said["notes"]) is not None,
         wide_rotation="QwenLM/Qwen " in said["source"],
-        fused_activation=framework == "megatron" and not legacy,
+        fused_activation=(framework == "megatron" and not legacy) or _has_liger(said),
         fused_attention=(framework in {"nanotron", "megatron"} and not legacy) or _has_engine(said),
         legacy=legacy,
-        reentrant=framework == "transformers" and not _is_recent(said),
+        reentrant=framework == "transformers"
+        and not (_is_recent(said) or "not reentrant" in said["recompute"]),
         unsynced=framework == "automodel"
         or (framework == "transformers" and _is_unsynced(said, strategy)),
         reduce_bucket=_bucket(said, strategy, framework),
@@ -391,6 +400,17 @@ def _is_nvl72(said: Mapping[str, str]) -> bool:
     return re.search(r"GB[23]00", said["gpu"]) is not None
 
 
+_ONE_NODE = re.compile(r"one node of (\d+) GPUs")
+"""Words of a node that has more than eight GPUs, as a DGX-2 has."""
+
+
+def _node_gpus(said: Mapping[str, str]) -> int:
+    large = _ONE_NODE.search(said["inter"])
+    if large is not None:
+        return int(large[1])
+    return 4 if _is_nvl72(said) else 8
+
+
 def _count_channels(said: Mapping[str, str]) -> int:
     if "NVLink" in said["intra"]:
         return NVLINK_CHANNELS
@@ -398,7 +418,7 @@ def _count_channels(said: Mapping[str, str]) -> int:
 
 
 def _node_ranks(said: Mapping[str, str]) -> int:
-    return min(4 if _is_nvl72(said) else 8, _int(said["n_gpus"], 1))
+    return min(_node_gpus(said), _int(said["n_gpus"], 1))
 
 
 def _expert_tp(said: Mapping[str, str], alone: bool) -> int:
@@ -546,7 +566,7 @@ def _machine(said: Mapping[str, str]) -> ClusterHardware:
         link=link or found.link_gbs / 2 * 1e9,
         network=_network(said["inter"]),
         fabric="infiniband",
-        node_gpus=8,
+        node_gpus=max(8, _node_gpus(said)),
         architecture=found.architecture,
         multiprocessors=found.multiprocessors,
         fast8=peak * NARROW.get(found.architecture, 0.0),

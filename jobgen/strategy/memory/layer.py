@@ -28,8 +28,9 @@ def get_routed_divisor(setup: Setup) -> float:
 
 def has_autocast(setup: Setup) -> bool:
     """Under autocast the stream between layers stays in the type of the embedding, which is that
-    of the parameters. Beside adapters it is fp32 where what is not quantized was made so (peft,
-    utils/other.py, ``prepare_model_for_kbit_training``) or is as it was stored.
+    of the parameters, or of FSDP's MixedPrecision. Beside adapters it is fp32 where what is not
+    quantized was made so (peft, utils/other.py, ``prepare_model_for_kbit_training``) or is as it
+    was stored.
     """
     narrow = setup.recipe.compute < FP32
     cast = setup.strategy.startswith("fsdp")  # its MixedPrecision makes the embedding narrow

@@ -91,9 +91,9 @@ def _gathered(setup: Setup, stage: PipelineStage) -> Transient:
     """FSDP: two layers, and the root for the whole of the step."""
     recipe, cut = setup.recipe, count_shards(setup)
     trained, frozen = count_trained(setup, stage)
-    each = width = float(recipe.compute)  # of gathered gradients too
+    each = width = float(recipe.compute)  # of gathered gradients too, and of an unquantized root
     if setup.adapters is not None:
-        each = min(each, frozen / max(1.0, stage.params))
+        each = min(each, (frozen - width * stage.outside) / max(1.0, stage.inside))
     if cut == 1 or setup.strategy == "fsdp-no-shard":
         held = stage.params if setup.adapters is None else trained
         cast = recipe.compute * held if recipe.params > recipe.compute else 0.0
@@ -102,7 +102,7 @@ def _gathered(setup: Setup, stage: PipelineStage) -> Transient:
     units = stage.inside if stays else min(_UNITS * stage.largest, stage.inside)
     if setup.reshard is not True and setup.reshard is not False:
         units += stage.inside / setup.reshard
-    params = each * stage.outside + (_FLOAT8 if setup.narrow_gather else each) * units
+    params = width * stage.outside + (_FLOAT8 if setup.narrow_gather else each) * units
     if setup.narrow_copies:
         params += _FLOAT8 * stage.inside
     if setup.adapters is not None:
@@ -114,7 +114,7 @@ def _gathered(setup: Setup, stage: PipelineStage) -> Transient:
     root = end if apart else outside
     pool, first, inputs = _buffer_gradients(setup, stage, (end if apart else 0.0, root))
     if apart:  # the embedding is not gathered while the loss is computed
-        params -= each * end
+        params -= width * end
     backward = params + width * (unit + root)
     # one root is reduced last (_fsdp_state.py, ``_root_post_backward_final_callback``)
     waits = stage.last and not apart and count_whole_grads(setup, stage) == 0

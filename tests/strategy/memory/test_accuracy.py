@@ -48,11 +48,16 @@ def score() -> ModuleType:
     return module
 
 
+def read_file(path: Path) -> list[Any]:
+    """The published runs in one file."""
+    found: list[Any] = benchmark().read_rows(path)
+    return found
+
+
 @cache
 def rows() -> list[Any]:
-    """All published runs."""
-    found: list[Any] = benchmark().read_rows(ROWS)
-    return found
+    """All published runs that the planner was made with."""
+    return read_file(ROWS)
 
 
 def test_memory_is_near_what_was_measured() -> None:
@@ -136,8 +141,7 @@ def test_nine_in_ten_lie_within_the_interval_also_without_their_own_source() -> 
 
 
 def test_the_width_of_the_interval_is_that_of_the_residuals() -> None:
-    files = ("planner_unseen.csv", "planner_unseen_2.csv", "planner_unseen_3.csv")
-    unseen = (row for name in files for row in benchmark().read_rows(ROWS.with_name(name)))
+    unseen = (row for path in ROWS.parent.glob("planner_unseen*.csv") for row in read_file(path))
     scored = score().score_memory([*rows(), *unseen])
     assert score().fit_interval(scored) == pytest.approx(INTERVAL, abs=0.02)
     assert score().cover_left_out(scored) >= 90
@@ -166,25 +170,27 @@ def test_nine_in_ten_steps_are_near_what_was_measured() -> None:
 @pytest.mark.parametrize(
     ("file", "memory", "steps", "died", "most"),
     [
-        ("planner_unseen.csv", 63, 67, 6, (7, 17, 88)),
-        ("planner_unseen_2.csv", 107, 72, 21, (7, 17, 88)),
-        ("planner_unseen_3.csv", 107, 69, 5, (9, 21, 92)),
+        ("planner_unseen.csv", 63, 67, (6, 0), (7, 17, 88, 11)),
+        ("planner_unseen_2.csv", 107, 72, (21, 0), (7, 17, 88, 11)),
+        ("planner_unseen_3.csv", 107, 69, (5, 0), (7, 18, 92, 11)),
+        # eager GPT-2 on V100; LLM.int8 and gathers without a limit are not counted
+        ("planner_unseen_4.csv", 27, 35, (18, 2), (7, 17, 92, 30)),
     ],
 )
 def test_runs_that_had_no_part_in_the_planner_are_estimated_to_fit_unless_they_died(
-    file: str, memory: int, steps: int, died: int, most: tuple[int, int, int]
+    file: str, memory: int, steps: int, died: tuple[int, int], most: tuple[int, int, int, int]
 ) -> None:
-    unseen = benchmark().read_rows(ROWS.with_name(file))
+    unseen = read_file(ROWS.with_name(file))
     assert len({one.id for one in unseen}) == len(unseen)
     scored, timed = score().score_memory(unseen), score().score_steps(unseen)
     assert (len(scored), len(timed)) == (memory, steps)
-    median, p90, covered = most
+    median, p90, covered, slow = most
     assert score().summarize(scored)["median_pct"] <= median
     assert score().summarize(scored)["p90_pct"] <= p90
     assert score().measure_coverage(scored) >= covered
-    assert score().summarize(timed)["median_pct"] <= 11
+    assert score().summarize(timed)["median_pct"] <= slow
     found = score().score_fits(unseen)
-    assert (found["oom_rows"], found["oom_called_fits"]) == (died, 0)
+    assert (found["oom_rows"], found["oom_called_fits"]) == died
     assert found["ran_called_fits_rate"] >= 0.95
 
 
@@ -300,8 +306,33 @@ def test_flagscale_is_megatron_whose_runs_need_not_divide_the_sequence() -> None
 
 
 def test_a_note_that_a_loss_is_not_fused_is_understood() -> None:
-    for notes, loss in (("fused cross-entropy", "fused"), ("no fused cross-entropy", "plain")):
+    for notes, loss in (
+        ("fused cross-entropy", "fused"),
+        ("no fused cross-entropy", "plain"),
+        ("Unsloth of that time, no fused cross-entropy", "plain"),
+    ):
         assert read(source="a table", notes=notes).setup.loss == loss
+
+
+def test_ligers_activation_is_one_kernel_except_where_its_loss_alone_is_taken() -> None:
+    for source, fused in (("linkedin/Liger-Kernel", True), ("a table", False)):
+        assert read(source=source).setup.fused_activation == fused, source
+    assert not read(source="fms-acceleration", notes="liger loss").setup.fused_activation
+
+
+def test_a_row_says_where_recomputation_is_not_reentrant() -> None:
+    for recompute, reentrant in (("full", True), ("full (not reentrant)", False)):
+        words = {"source": "a table (2023-07)", "recompute": recompute}
+        assert read(**words).setup.reentrant == reentrant
+
+
+def test_a_node_may_have_more_than_eight_gpus() -> None:
+    one, two = (
+        read(n_gpus="16", dp="16", inter=inter)
+        for inter in ("one node of 16 GPUs", "8x200Gb/s IB HDR per node")
+    )
+    assert (one.setup.world_per_node, one.machine.node_gpus) == (16, 16)
+    assert (two.setup.world_per_node, two.machine.node_gpus) == (8, 8)
 
 
 def test_notes_say_what_is_stored_in_fp32_stays_gathered_or_is_held_by_the_loop() -> None:

@@ -320,6 +320,19 @@ def test_a_frozen_base_in_fp32_takes_twice_as_much_and_so_does_the_stream() -> N
     assert compute_kept(sharded).input == compute_kept(narrow).input
 
 
+def test_mixed_precision_of_fsdp_makes_the_stream_of_a_frozen_fp32_base_narrow() -> None:
+    wide = LORA._replace(recipe=RECIPES["autocast"], adapters=Adapters(8, (), bits=32))
+    assert compute_kept(wide._replace(gathers_as_stored=True)).input == 2 * compute_kept(wide).input
+
+
+def test_the_root_of_a_quantized_model_is_gathered_in_16_bits() -> None:
+    quantized = LORA._replace(adapters=Adapters(8, (), bits=4))
+    stage = list_stages(quantized)[0]
+    plain, four = (compute_transient(setup, stage) for setup in (LORA, quantized))
+    units = plain.forward - 2 * stage.outside
+    assert four.forward == pytest.approx(2 * stage.outside + units * 0.516 / 2, rel=0.01)
+
+
 def test_zero3_without_its_own_linear_layer_keeps_gathered_weights() -> None:
     large = FSDP._replace(model=build_model(SHAPE._replace(layers=100)), strategy="zero3")
     stage = list_stages(large)[0]
