@@ -41,7 +41,7 @@ if step == "eval":
         time.sleep(0.1)
 sys.exit(4 if f"fails-{step}" in sys.argv and rank == 0 else 0)
 """
-"""Where it is asked to, its ranks meet; to import torch for it is most of what such a step costs."""
+"""Ranks meet only where the job asks for it: to import torch is most of what such a step costs."""
 
 
 def start(cluster: Cluster, folder: Path, argument: str = "", **keys: object) -> Run:
