@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import importlib.util
 import os
 from collections.abc import Collection, Generator, Iterator
@@ -74,6 +75,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         exhaustive = [item for item in items if item.get_closest_marker("exhaustive")]
         items[:] = [item for item in items if not item.get_closest_marker("exhaustive")]
         config.hook.pytest_deselected(items=exhaustive)
+
+
+def pytest_collection_finish() -> None:
+    """Each worker keeps all tests to its end: its collector need not go through them again."""
+    gc.freeze()
 
 
 UNITS = (

@@ -20,6 +20,9 @@ from pathlib import Path
 NAME = "deepspeed_shm_comm"
 PATH = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
 """With this environment's ninja first: another one compiles all anew."""
+ENGINE_IMPORT = "deepspeed.runtime.zero.muon.muon_optimizer"
+"""What DeepSpeed imports with its first engine, and torch's whole compiler with it: a second a rank
+where it is not done before ranks are forked."""
 COMPILE = """
 from deepspeed.ops.op_builder.cpu import ShareMemCommBuilder
 ShareMemCommBuilder().load(verbose=False)

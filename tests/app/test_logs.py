@@ -164,10 +164,9 @@ def test_a_line_waits_for_a_look_and_its_equals_and_for_no_question_beside(
     monkeypatch.setattr(jobs, "observe", observe)
     patient = replace(world, now=lambda: clock, sleep=sleep)
     for item in logs.follow(patient, record.alias, View()):
-        if texts([item]) == ["one"]:
+        if {"one", "two"}.intersection(texts([item])):
             shown = clock
-        if texts([item]) == ["two"]:
-            shown = clock
+        if "two" in texts([item]):
             go_on.touch()
     assert written < shown < written + logs.POLL + View().window + 0.01
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -17,6 +18,7 @@ from jobgen.app.world import World
 from jobgen.errors import CheckFailed, Invalid, Missing
 from jobgen.model.decision import PlanCheck
 from jobgen.resolve.measured import UNMEASURED
+from tests.cluster.texts import FOLDER_OF_PYTHON
 
 Job = Callable[..., Path]
 LARGE = 3 * 8192 * 8192
@@ -57,7 +59,8 @@ def here(world: World) -> World:
     """The world with this Python as the program's."""
     folder = world.home / "bin"
     folder.mkdir()
-    (folder / "python").write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    quick = f"PYTHONPATH={shlex.quote(str(FOLDER_OF_PYTHON))}"
+    (folder / "python").write_text(f'#!/bin/sh\n{quick} exec {sys.executable} "$@"\n')
     (folder / "python").chmod(0o755)
     writes = {"PYTHONDONTWRITEBYTECODE": ""}
     return replace(world, environ={**os.environ, **world.environ, "PATH": str(folder), **writes})

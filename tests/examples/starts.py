@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import faulthandler
 import gc
+import importlib
 import importlib.util
 import json
 import os
@@ -25,7 +26,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
-from tests.extensions import PATH, copy_extensions
+from tests.extensions import ENGINE_IMPORT, PATH, copy_extensions
 from tests.ports import reserved_port
 from tests.waiting import HANG
 
@@ -150,6 +151,8 @@ def serve() -> None:
     for program, needs in NEEDS.items():
         if all(map(importlib.util.find_spec, needs)):
             __import__(program)
+    if importlib.util.find_spec("deepspeed"):
+        importlib.import_module(ENGINE_IMPORT)
     gc.freeze()  # else each rank's collector goes through, and so copies, all that was imported
     _say(out, "warm")
     for line in sys.stdin:

@@ -19,6 +19,7 @@ from torch.distributed.fsdp import FullyShardedDataParallel, ShardingStrategy, f
 from torch.distributed.fsdp.wrap import ModuleWrapPolicy
 from torch.nn.parallel import DistributedDataParallel
 
+from tests.extensions import ENGINE_IMPORT
 from tests.strategy.forked import run_ranks
 
 HIDDEN, INNER, WORDS = 13, 37, 51  # no size divides another, so that every kind of padding is seen
@@ -192,5 +193,5 @@ def tell(case: str, held: dict[str, int]) -> None:
 
 if __name__ == "__main__":
     _, ranks, named = sys.argv
-    importlib.import_module(named)
+    importlib.import_module(named if named == "torch" else ENGINE_IMPORT)
     sys.exit(run_ranks(int(ranks), partial(main, named)))
