@@ -272,8 +272,9 @@ def _adapters(said: Mapping[str, str]) -> Adapters | None:
         dropout=not (nemo or automodel or "torchtune" in said["source"]),
         fused="gptq" not in words,
         # FSDP1 flattens a unit's parameters into one tensor, which has one type; AutoModel's
-        # adapters are of the type of the weight beside them (components/_peft/lora.py)
-        width=2 if automodel or _is_flattened(said) else 4,
+        # adapters are of the type of the weight beside them (components/_peft/lora.py), and a
+        # program may make all of a model narrow
+        width=2 if automodel or _is_flattened(said) or "model.half()" in said["notes"] else 4,
     )
 
 
