@@ -265,6 +265,10 @@ def _has_liger(said: Mapping[str, str]) -> bool:
     return _LIGER.search(words) is not None and "fms-acceleration" not in words
 
 
+def _is_halved(said: Mapping[str, str]) -> bool:
+    return "model.half()" in said["notes"]
+
+
 def _adapters(said: Mapping[str, str]) -> Adapters | None:
     words = said["trainable"]
     if "LoRA" not in words:
@@ -295,8 +299,8 @@ def _adapters(said: Mapping[str, str]) -> Adapters | None:
         joined="rotation and LoRA" in said["notes"],
         # FSDP1 flattens a unit's parameters into one tensor, which has one type; adapters that are
         # not peft's are of the type of the weight beside them (nemo_automodel, components/_peft/
-        # lora.py; torchtune, modules/peft/lora.py; litgpt/lora.py)
-        width=2 if stored == 16 and (own or _is_flattened(said)) else 4,
+        # lora.py; torchtune, modules/peft/lora.py; litgpt/lora.py); model.half() makes all narrow
+        width=2 if (stored == 16 and (own or _is_flattened(said))) or _is_halved(said) else 4,
         autocast=bits == 4 or _NO_AUTOCAST.search(said["source"]) is None,
     )
 
