@@ -82,7 +82,9 @@ def _gathered(setup: Setup, stage: PipelineStage) -> Transient:
     recipe, cut = setup.recipe, count_shards(setup)
     trained, frozen = count_trained(setup, stage)
     each = float(recipe.params if setup.gathers_as_stored else recipe.compute)
-    width = each  # of gathered gradients too, and of the root, which is not quantized
+    # of gathered gradients too, and of the root, which is not quantized (transformers,
+    # quantizers/base.py, ``get_keys_to_not_convert``; an embedding is no linear layer)
+    width = each
     if setup.adapters is not None:
         each = min(each, (frozen - width * stage.outside) / max(1.0, stage.inside))
     if cut == 1 or setup.strategy == "fsdp-no-shard":
