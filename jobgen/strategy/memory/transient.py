@@ -91,7 +91,9 @@ def _gathered(setup: Setup, stage: PipelineStage) -> Transient:
     """FSDP: two layers, and the root for the whole of the step."""
     recipe, cut = setup.recipe, count_shards(setup)
     trained, frozen = count_trained(setup, stage)
-    each = width = float(recipe.compute)  # of gathered gradients too, and of an unquantized root
+    # of gathered gradients too, and of the root, which is not quantized (transformers,
+    # quantizers/base.py, ``get_keys_to_not_convert``; an embedding is no linear layer)
+    each = width = float(recipe.compute)
     if setup.adapters is not None:
         each = min(each, (frozen - width * stage.outside) / max(1.0, stage.inside))
     if cut == 1 or setup.strategy == "fsdp-no-shard":
