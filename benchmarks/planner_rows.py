@@ -363,6 +363,7 @@ def _setup(said: Mapping[str, str]) -> Setup:
         fused_activation=(framework == "megatron" and not legacy) or _has_liger(said),
         fused_attention=(framework in {"nanotron", "megatron"} and not legacy) or _has_engine(said),
         legacy=legacy,
+        hidden_dropout="hidden dropout" in said["notes"],
         reentrant=framework == "transformers"
         and not (_is_recent(said) or "not reentrant" in said["recompute"]),
         unsynced=framework == "automodel"

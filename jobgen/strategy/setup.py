@@ -135,6 +135,9 @@ class Setup(NamedTuple):
     """Attention is Transformer Engine's, as Megatron's is."""
     fused_activation: bool = False
     """A gated activation is one kernel that keeps its input only, as Megatron's."""
+    hidden_dropout: bool = False
+    """What attention and the feed-forward layer return is dropped out before it is added, as
+    Megatron-LM does by default (``--hidden-dropout``): a byte of each element is kept."""
     legacy: bool = False
     """Layers of Megatron-LM before megatron-core (``--use-legacy-models``): a gated activation and
     rotation are single operations, and attention is flash-attn's own kernel, for which keys and

@@ -9,6 +9,7 @@ from jobgen.data import gpus
 from jobgen.named_tuple import NamedTuple
 from jobgen.strategy.batch import assume_batch
 from jobgen.strategy.estimate import ClusterHardware
+from jobgen.strategy.frameworks.megatron_model import drops_out
 from jobgen.strategy.frameworks.megatron_traffic import MegatronTraffic, read_traffic
 from jobgen.strategy.frameworks.program_options import read_values
 from jobgen.strategy.measured_model import MeasuredModel
@@ -125,6 +126,7 @@ def build_setup(strategy: Strategy, ask: Ask, train: Train | None = None) -> Set
         fused_activation=native and not legacy,
         fused_attention=native and not legacy,
         legacy=legacy,
+        hidden_dropout=native and drops_out(ask.run_args),
         fused_step=framework in _FUSED if strategy.fused is None else strategy.fused,
         keeps_full_copy=strategy.settings.state_dict == "full",
         loss=choose_loss(framework, train.loss),

@@ -304,3 +304,12 @@ def _list_defaults(arch: Architecture, words: tuple[str, ...]) -> Iterator[tuple
         if (option == "--rotary-base" and not rotated) or ("moe" in option and not arch.experts):
             continue
         yield option, value
+
+
+def drops_out(words: Sequence[str]) -> bool:
+    """Whether a program with these words drops out what layers return, as it does by default."""
+    rate = read_values(words).get("--hidden-dropout") or _DEFAULTS["--hidden-dropout"]
+    try:
+        return float(rate) > 0
+    except ValueError:
+        return True

@@ -47,7 +47,7 @@ def get_residual_bytes(setup: Setup) -> int:
 def keep_all(setup: Setup) -> float:
     """Where nothing is computed again."""
     sizes = setup.model.sizes
-    wide = _norms(setup) / get_width_divisor(setup)
+    wide = (_norms(setup) + _masks(setup)) / get_width_divisor(setup)
     routed = _experts_wide(setup) / get_routed_divisor(setup)
     inside = _attention(setup) + keep_feed_forward(setup)
     # LayerNorm keeps a mean and a deviation in fp32 (the CPU's in its input's type), RMSNorm one
@@ -96,6 +96,11 @@ def _norms(setup: Setup) -> float:
         read = 0
     inputs = 1 if sizes.parallel and sizes.layer_norm else count
     return inputs * compute_norm(setup) + read * width * h
+
+
+def _masks(setup: Setup) -> float:
+    """Bytes of what was dropped of the results of attention and of the feed-forward layer."""
+    return 2.0 * setup.model.sizes.hidden * setup.hidden_dropout
 
 
 def _casts_again(setup: Setup) -> bool:

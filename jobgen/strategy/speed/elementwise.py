@@ -36,6 +36,8 @@ def count_elementwise(setup: Setup, tensors: tuple[Tensor, ...]) -> float:
     fused = setup.compiled or is_fused_layer(setup)
     whole = fused or (setup.fused_norms and not setup.legacy)
     width = float(sizes.hidden * _count_stream(setup, e))
+    if setup.hidden_dropout:  # alone, or joined with the sum, only what was dropped is written
+        width += 2 * sizes.hidden * (1 if fused or setup.legacy else 2 * e + 1)
     if setup.sequence_parallel:
         width /= tp
     joined_gate = has_experts(tensors) and setup.framework in _COMPILED_GATES

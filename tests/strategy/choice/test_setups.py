@@ -67,6 +67,23 @@ def test_legacy_models_of_megatron_have_layers_of_single_operations() -> None:
     assert (legacy.legacy, legacy.repeat_kv, legacy.fused_activation) == (True, True, False)
 
 
+@pytest.mark.parametrize(
+    ("words", "drops"),
+    [
+        ((), True),
+        (("--hidden-dropout", "0.1"), True),
+        (("--hidden-dropout", "$RATE"), True),
+        (("--hidden-dropout", "0.0"), False),
+        (("--hidden-dropout=0",), False),
+    ],
+)
+def test_megatron_drops_out_unless_its_words_say_otherwise(
+    words: tuple[str, ...], drops: bool
+) -> None:
+    assert megatron(words).hidden_dropout is drops
+    assert not setup().hidden_dropout
+
+
 def megatron(words: tuple[str, ...], strategy: str = "3d") -> Setup:
     """A program of Megatron-LM with these words."""
     asked = ask(

@@ -33,6 +33,13 @@ def test_llama_keeps_two_norms_attention_and_four_tensors_of_the_feed_forward() 
     assert layer() == 2 * NORM + ATTENTION + 4 * 2 * F == 21800
 
 
+def test_dropout_keeps_a_byte_of_each_element_that_two_blocks_return() -> None:
+    dropped = SMALL._replace(hidden_dropout=True)
+    assert layer(dropped) - layer() == 2 * H
+    divided = dropped._replace(mesh=Mesh(1, 1, tp=2), sequence_parallel=True)
+    assert layer(divided) - layer(divided._replace(hidden_dropout=False)) == H
+
+
 def test_gemma_multiplies_in_fp32_and_has_two_norms_more() -> None:
     wide = 2 * (NORM + 2 * H)
     assert layer(wide_norm=True) == wide + ATTENTION + 4 * 2 * F

@@ -101,6 +101,13 @@ def test_legacy_layers_of_megatron_take_longer_by_operations_and_attention() -> 
     assert attention[1] == pytest.approx(attention[0] * 0.55 / 0.35)
 
 
+@pytest.mark.parametrize("framework", ["megatron", "torch"])
+def test_dropout_takes_time(framework: str) -> None:
+    plain = llama(strategy="ddp", framework=framework)
+    dropped = compute_step(plain._replace(hidden_dropout=True), A100).compute
+    assert 1.0 < dropped / compute_step(plain, A100).compute < 1.03
+
+
 def test_what_a_step_takes_is_the_sum_of_its_parts() -> None:
     asked = llama(mesh=Mesh(2, 8, tp=2, pp=2), accumulation=4, strategy="fsdp2")
     found = compute_step(asked, A100)
