@@ -178,7 +178,7 @@ class Train(Form):
         doc=(
             "The program keeps parameters, gradients and optimizer in 16 bits, too. This key "
             "and the next five are for the planner and do not change what is rendered, except "
-            "that torchtitan is passed pure, and the Trainer optimizer."
+            "that torchtitan and Lightning are passed pure, and the Trainer optimizer."
         ),
     )
     fp8: bool | Literal["rowwise"] = key(

@@ -192,6 +192,22 @@ def test_layers_are_wrapped_and_recomputed_by_their_import_path(
     assert strategy._activation_checkpointing_kwargs
 
 
+@pytest.mark.parametrize(
+    ("keys", "precision"),
+    [
+        ({"strategy": "fsdp2"}, "bf16-mixed"),
+        ({"strategy": "fsdp2", "pure": True}, "bf16-true"),
+        ({"strategy": "ddp", "pure": True, "precision": "fp16"}, "16-true"),
+        ({"strategy": "ddp", "pure": True, "precision": "fp32"}, "32-true"),
+        ({"strategy": "zero2", "pure": True}, "bf16-mixed"),
+    ],
+)
+def test_what_is_planned_in_16_bits_trains_in_them(keys: dict[str, Any], precision: str) -> None:
+    given = configure(request(train("lightning", **{**keys, **BATCH}), 2, 4))
+    assert given.faults == ()
+    assert f"--trainer.precision={precision}" in given.args
+
+
 @READ
 @pytest.mark.slow
 def test_the_trainer_itself_is_made_of_them_on_cpus(tmp_path: Path) -> None:

@@ -28,6 +28,8 @@ _CLASSES = {
     "zero": "DeepSpeedStrategy",
 }
 _PRECISION = {"fp32": "32-true", "bf16": "bf16-mixed", "fp16": "16-mixed"}
+_PURE = {**_PRECISION, "bf16": "bf16-true", "fp16": "16-true"}
+"""Without an fp32 copy of the parameters (plugins/precision/half.py and fsdp.py)."""
 _DTYPES = {"fp32": "torch.float32", "bf16": "torch.bfloat16", "fp16": "torch.float16"}
 _HOOKS = "torch.distributed.algorithms.ddp_comm_hooks.default_hooks."
 
@@ -65,7 +67,9 @@ def _trainer(request: FrameworkRequest) -> Iterator[ProgramOption]:
     yield ProgramOption("--trainer.accelerator", "gpu" if request.gpus else "cpu")
     yield ProgramOption("--trainer.devices", request.ranks_per_node)
     yield ProgramOption("--trainer.num_nodes", request.nodes)
-    yield ProgramOption("--trainer.precision", _PRECISION[strategy.precision])
+    # DeepSpeed keeps its copy in either
+    kinds = _PURE if strategy.pure and strategy.trait.family != "zero" else _PRECISION
+    yield ProgramOption("--trainer.precision", kinds[strategy.precision])
     if strategy.batch:
         yield ProgramOption("--trainer.accumulate_grad_batches", strategy.batch.accumulation)
     if strategy.clipping is not None and strategy.trait.family != "zero":
