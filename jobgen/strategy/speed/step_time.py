@@ -174,10 +174,11 @@ def _exposed(setup: Setup, machine: ClusterHardware, passes: Passes) -> tuple[li
     """Every volume, with the part of its seconds that nothing is computed beside; and the seconds
     of all in which something is."""
     mesh, micro = setup.mesh, setup.batch.accumulation
+    slower = 1 / (1 - rates.CONTENTION)  # what is sent slows down what it is sent beside
     room = {
-        "forward": passes.forward * micro,
-        "backward": passes.backward * micro,
-        "last": passes.backward,
+        "forward": passes.forward * micro * slower,
+        "backward": passes.backward * micro * slower,
+        "last": passes.backward * slower,
         "ring": passes.attention * micro * (mesh.cp - 1) / mesh.cp,
         "start": passes.attention * micro / mesh.cp,
     }
@@ -197,8 +198,8 @@ def _exposed(setup: Setup, machine: ClusterHardware, passes: Passes) -> tuple[li
         elif one.when in _BESIDE:
             open_ = length * _stick_out(one, setup, machine)
             beside += length - open_
-        slower = Load(open_, 0.0) if took.node >= took.network else Load(0.0, open_)
-        found.extend(traffic.split_volumes(one, sent, took, slower))
+        longer = Load(open_, 0.0) if took.node >= took.network else Load(0.0, open_)
+        found.extend(traffic.split_volumes(one, sent, took, longer))
     return found, beside
 
 
@@ -207,7 +208,9 @@ def _wait_inside(setup: Setup, machine: ClusterHardware) -> dict[str, float]:
     waits = 0.0
     for one in traffic.list_traffic(setup):
         _, took = traffic.sum_loads(one, machine)
-        waits += took.node if one.when == "layer" and not took.network else 0.0
+        if not took.network and (one.when == "layer" or one.when in _BESIDE):
+            open_ = _stick_out(one, setup, machine) if one.when in _BESIDE else 1.0
+            waits += took.node * open_
     ahead = waits / (2 + (setup.recompute == "full"))
     back = waits - ahead
     return {"forward": ahead, "backward": back, "last": back / setup.batch.accumulation}

@@ -14,6 +14,7 @@ from jobgen.strategy.setup import Adapters, Recipe, Setup
 from jobgen.strategy.shapes.architecture import Architecture
 from jobgen.strategy.shapes.count import build_model
 from jobgen.strategy.spec import Mesh, Offloaded
+from jobgen.strategy.speed import list_volumes
 from jobgen.strategy.speed.attention import compute_attention
 from jobgen.strategy.speed.compute import compute_neighbors
 from jobgen.strategy.speed.machine_model import build_machine
@@ -394,6 +395,20 @@ def test_the_network_goes_on_while_layers_wait_for_links_inside_of_nodes() -> No
 
     near, far = 450e9, 100e9
     assert hide(far) - hide(near) == pytest.approx(wait(far) - wait(near), rel=0.01)
+
+
+def test_a_step_that_waits_for_the_network_takes_as_long_as_that_and_no_longer() -> None:
+    # computing that is slowed down by what is sent leaves more time to send it
+    asked = llama(mesh=Mesh(1, 32), micro=4)
+    took = {
+        network: compute_step(asked, H100._replace(network=network)).seconds
+        for network in (1e9, 5e8)
+    }
+    sent = [
+        sum(v.seconds for v in list_volumes(asked, H100._replace(network=network)))
+        for network in took
+    ]
+    assert took[5e8] - took[1e9] == pytest.approx(sent[1] - sent[0], rel=0.02)
 
 
 def test_what_torch_gathers_for_cp_lies_beside_its_first_step_only() -> None:
