@@ -99,6 +99,11 @@ def build_request(look: Inputs, size: Shape, launcher: str, train: Train) -> Pla
     unset = tuple(key for key in ("nics", "nic_gbps") if getattr(network, key) is None)
     spare = _count_spare_gpus(look, size)
     ask = ask._replace(spare_gpus=spare, expandable=expandable, unset_network=unset)
+    if train.config is not None:
+        from jobgen.strategy.dsconfig.user_config import read_batch
+
+        batch = read_batch(look.facts.texts.get(train.config), train.config)
+        ask = ask._replace(config_batch=batch)
     return PlannerRequest(ask, auto=auto)
 
 
