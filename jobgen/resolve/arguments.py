@@ -83,10 +83,12 @@ def check_arguments(
 def _list_expected(planned: PlannedArguments) -> Mapping[str, str | None]:
     """Key of ``train`` → the value that the plan is made for; None where there is none."""
     from jobgen.strategy.batch import assume_batch
+    from jobgen.strategy.dsconfig.user_config import read_batch
 
     train, strategy = planned.train, planned.strategy
     mesh, clipping = strategy.mesh, strategy.clipping
-    batch = strategy.batch or assume_batch(strategy.framework, mesh.data)
+    known = read_batch(strategy.config, strategy.config_name) if strategy.config else None
+    batch = strategy.batch or assume_batch(strategy.framework, mesh.data, known)
     length = strategy.seq_len or planned.length
     limit = None if clipping is None else f"{clipping:g}"
     return {

@@ -105,6 +105,11 @@ def build_request(look: Inputs, size: Shape, launcher: str, train: Train) -> Pla
         unset_network=unset,
         tf32=not size.amd and rounds_to_tf32(look, words),
     )
+    if train.config is not None:
+        from jobgen.strategy.dsconfig.user_config import read_batch
+
+        batch = read_batch(look.facts.texts.get(train.config), train.config)
+        ask = ask._replace(config_batch=batch)
     return PlannerRequest(ask, auto=auto)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from jobgen.named_tuple import NamedTuple
 from jobgen.strategy.spec import Batch, TrainDiagnostic
 
 if TYPE_CHECKING:
@@ -16,8 +17,19 @@ _MICRO = {"hf-trainer": 8}
 ``per_device_train_batch_size`` (transformers 5.23, training_args.py)."""
 
 
-def assume_batch(framework: str, ranks: int) -> Batch:
+class ConfigBatch(NamedTuple):
+    """What the user's own DeepSpeed configuration sets of the batch, where the job sets none."""
+
+    micro: int
+    accumulation: int
+    place: str
+    """``ds_config.json:3``."""
+
+
+def assume_batch(framework: str, ranks: int, config: ConfigBatch | None = None) -> Batch:
     """The batch that the program has where the job sets none."""
+    if config is not None:
+        return Batch(config.micro, config.accumulation, ranks)
     return Batch(_MICRO.get(framework, 1), 1, ranks)
 
 

@@ -538,3 +538,24 @@ def test_impossible_sizes_of_a_config_file_are_refused_at_their_line(
         assert place in shown
         assert '5 |  "num_attention_heads": 7,\n' in shown
         assert "^ set num_attention_heads: 8, or head_dim" in shown
+
+
+def test_the_batch_of_an_own_deepspeed_configuration_is_planned_with(
+    jobgen: Jobgen, folder: Path
+) -> None:
+    keys = "framework: hf-trainer, strategy: zero2, config: ds.json"
+    train = f"{{model: meta-llama/Llama-3.2-1B, {keys}}}"
+    text = "name: own\nnodes: 1\ngpus_per_node: 8\ntime: 1h\nrun: train.py\n"
+    (folder / "job.yaml").write_text(f"{text}train: {train}\n")
+    batches = {}
+    for micro in (3, "auto"):
+        values = {"train_micro_batch_size_per_gpu": micro, "gradient_accumulation_steps": 2}
+        values |= {"zero_optimization": {"stage": 2}, "bf16": {"enabled": True}}
+        (folder / "ds.json").write_text(json.dumps(values, indent=1))
+        estimate = json.loads(jobgen("plan", *ON, "--json").out)["data"]["estimate"]
+        (own,) = [one for one in estimate["strategies"] if one["chosen"]]
+        batches[micro] = own["batch"]["micro"], own["batch"]["accumulation"]
+        assert ("micro_batch" in own["assumed"]) is (micro == "auto")
+        where = "ds.json:2 sets 3" if micro == 3 else "assuming 8"
+        assert f"micro_batch is not set; {where}" in estimate["doubts"]
+    assert batches == {3: (3, 2), "auto": (8, 1)}

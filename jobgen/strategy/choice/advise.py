@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from jobgen import strategy
+from jobgen.strategy.batch import assume_batch
 from jobgen.strategy.choice.ladder import Rung, list_rungs, make_rung
 from jobgen.strategy.choice.offer import Advice, StrategyOption
 from jobgen.strategy.choice.setups import Ask, assume_length, build_setup
@@ -217,7 +218,10 @@ def _doubts(ask: Ask) -> tuple[str, ...]:
     if train.seq_len is None:
         found.append(f"seq_len is not set; assuming {assume_length(ask)}")
     if train.micro_batch is None and train.global_batch is None:
-        found.append("micro_batch is not set; assuming 1")
+        known = ask.config_batch
+        micro = assume_batch(strategy.choose_framework(train, ask.launcher), 1, known).micro
+        value = f"{known.place} sets {micro}" if known else f"assuming {micro}"
+        found.append(f"micro_batch is not set; {value}")
     if "optimizer" not in ask.written:
         found.append(f"optimizer is not set; assuming {train.optimizer}")
     found.append("assuming FlashAttention or SDPA (no score matrix in memory)")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from jobgen.data import gpus
 from jobgen.named_tuple import NamedTuple
-from jobgen.strategy.batch import assume_batch
+from jobgen.strategy.batch import ConfigBatch, assume_batch
 from jobgen.strategy.estimate import ClusterHardware
 from jobgen.strategy.frameworks.megatron_model import drops_out
 from jobgen.strategy.frameworks.megatron_traffic import MegatronTraffic, read_traffic
@@ -56,6 +56,8 @@ class Ask(NamedTuple):
     """What all times of a step are multiplied by, from such runs."""
     spare_gpus: int = 0
     """GPUs of each node that the job could request, too, each with a rank more."""
+    config_batch: ConfigBatch | None = None
+    """What the file of ``train.config`` sets of the batch."""
     expandable: bool = False
     """Whether the job's environment sets ``expandable_segments`` of the allocator."""
     tf32: bool = False
@@ -105,7 +107,7 @@ def build_setup(strategy: Strategy, ask: Ask, train: Train | None = None) -> Set
     layers = ask.model.sizes.layers
     own = read_traffic(ask.run_args, layers, mesh.pp) if native else MegatronTraffic()
     legacy = native and "--use-legacy-models" in read_values(ask.run_args)
-    batch = strategy.batch or assume_batch(framework, mesh.data)
+    batch = strategy.batch or assume_batch(framework, mesh.data, ask.config_batch)
     if ask.measured and not strategy.batch:
         batch = batch._replace(micro=ask.measured.micro)
     return Setup(
@@ -201,6 +203,8 @@ def _list_assumed(train: Train, ask: Ask) -> Iterator[str]:
     yield from (key for key in _GUESSED if key not in ask.written)
     if train.seq_len is None:
         yield "seq_len"
+    if ask.config_batch is not None:
+        return
     if train.micro_batch is None and train.global_batch is None:
         yield "micro_batch"
     if train.gradient_accumulation is None and train.global_batch is None:

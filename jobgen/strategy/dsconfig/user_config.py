@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NoReturn
 
 from jobgen.named_tuple import NamedTuple
+from jobgen.strategy.batch import ConfigBatch
 from jobgen.strategy.dsconfig import keys
 from jobgen.strategy.dsconfig.chosen import ChosenKey, Path, Written, get, put
 from jobgen.strategy.frameworks import FrameworkRequest
@@ -66,6 +67,16 @@ def read(content: bytes, name: str) -> tuple[UserConfig, list[TrainDiagnostic]]:
             _fault(f"{name} must contain a mapping", '{"train_batch_size": …}')
         ]
     return UserConfig(name, values, index_lines(text)), []
+
+
+def read_batch(content: bytes | None, name: str) -> ConfigBatch | None:
+    """The micro-batch that the file sets as a number; None where it sets none."""
+    found, faults = read(content or b"", name)
+    micro, steps = (get(found.values, path) for path in (_MICRO, _STEPS))
+    if faults or type(micro) is not int or micro < 1:
+        return None
+    steps = steps if type(steps) is int and steps > 0 else 1
+    return ConfigBatch(micro, steps, found.cite(_MICRO))
 
 
 def check(found: UserConfig, ranks: int, reader: str) -> Iterator[TrainDiagnostic]:
