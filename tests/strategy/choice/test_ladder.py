@@ -67,8 +67,8 @@ def test_what_does_not_fit_with_whole_experts_fits_with_divided_ones() -> None:
     best = choose_first(question)
     assert best is not None
     rung, option = best
-    assert (rung.train.ep, option.verdict) == (64, "fits")
-    assert "ep 64" in option.title
+    assert (rung.train.ep, option.verdict) == (32, "fits")
+    assert "ep 32" in option.title
     whole = question._replace(fixed=question.fixed | {"ep"})
     found = choose_first(whole)
     assert found is None or found[0].train.ep == 1

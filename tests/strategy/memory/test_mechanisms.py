@@ -321,8 +321,8 @@ def test_a_frozen_base_in_fp32_takes_twice_as_much_and_so_does_the_stream() -> N
 
 
 def test_mixed_precision_of_fsdp_makes_the_stream_of_a_frozen_fp32_base_narrow() -> None:
-    wide = LORA._replace(recipe=RECIPES["autocast"], adapters=Adapters(8, (), bits=32))
-    assert compute_kept(wide._replace(gathers_as_stored=True)).input == 2 * compute_kept(wide).input
+    cast = LORA._replace(recipe=RECIPES["autocast"], adapters=Adapters(8, (), bits=32))
+    assert compute_kept(cast._replace(strategy="ddp")).input == 2 * compute_kept(cast).input
 
 
 def test_the_root_of_a_quantized_model_is_gathered_in_16_bits() -> None:
