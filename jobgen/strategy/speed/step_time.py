@@ -258,13 +258,10 @@ def _update(setup: Setup, machine: ClusterHardware, passes: Passes) -> tuple[flo
         return _on_host(setup, machine, local, states)
     bytes_ = (2 * states + recipe.grads) if setup.fused_step else 20 * rates.FP32
     update = local * (bytes_ + 3 * recipe.grads) / rates.get_memory_rate(machine)
-    if recipe.params > recipe.compute:  # the working copy is cast in every micro-batch
-        update += (
-            local
-            * (recipe.params + recipe.compute)
-            * setup.batch.accumulation
-            / rates.get_memory_rate(machine)
-        )
+    if recipe.params > recipe.compute:  # the working copy is cast whenever it is gathered
+        gathers = setup.batch.accumulation * (1 + traffic.gathers_again(setup))
+        cast = local * (recipe.params + recipe.compute)
+        update += cast * gathers / rates.get_memory_rate(machine)
     return update, _activations(setup, machine, passes)
 
 

@@ -80,12 +80,17 @@ def _data(setup: Setup) -> Iterator[Traffic]:
         parts = [(whole.dense, learned.dense, 1.0), experts]
     for params, gradients, divided in parts:
         if params:
-            yield from _states(setup, params, gradients, divided, whole)
+            yield from _states(setup, params, gradients, divided, (whole, learned))
 
 
 def _states(
-    setup: Setup, params: float, gradients: float, divided: float, whole: StageSlice
+    setup: Setup,
+    params: float,
+    gradients: float,
+    divided: float,
+    slices: tuple[StageSlice, StageSlice],
 ) -> Iterator[Traffic]:
+    whole, learned = slices
     trait = TRAITS[setup.strategy]
     stage = trait.stage if setup.mesh.shard * setup.mesh.cp > 1 else 0
     micro = setup.batch.accumulation
@@ -97,9 +102,8 @@ def _states(
         ready: When = "last" if setup.overlap_reduce else "update"
         yield Traffic("all-reduce", "gradients", everyone, reduced, 1, ready, bucket)
         return
-    # of it, what these ranks share; and what is gathered before it, or reduced after it
-    largest = whole.largest * params / whole.params + _count_root(setup, whole, divided)
-    unit = largest * setup.recipe.compute
+    unit = setup.recipe.compute * _count_first(setup, whole, params, divided)
+    last = setup.recipe.reduce * _count_first(setup, learned, gradients, divided)
     if trait.family == "zero" and stage < _SHARDS_PARAMETERS:
         yield from _unsharded(setup, stage, shards, reduced, gathered, unit)
     else:
@@ -110,7 +114,6 @@ def _states(
             kept = whole.root if trait.family == "fsdp" and divided == 1 else 0.0
             each = setup.recipe.compute * (params - kept) / n
             yield Traffic("all-gather", "parameters again", again, each, micro * n, "backward")
-        last = largest * setup.recipe.reduce
         yield Traffic(
             "reduce-scatter", "gradients", shards, reduced / n, micro * n, "backward", last
         )
@@ -118,21 +121,23 @@ def _states(
         copies = collectives.build_group(setup, "replicate")
         mine = reduced / shards.size
         if stage > 1 and trait.family != "zero":
-            n, last = whole.units, largest * setup.recipe.reduce / shards.size
+            n, last = whole.units, last / shards.size
             yield Traffic("all-reduce", "gradients", copies, mine / n, micro * n, "backward", last)
         else:
             yield Traffic("all-reduce", "gradients", copies, mine, 1, "last", min(_BUCKET, mine))
 
 
-def _count_root(setup: Setup, whole: StageSlice, divided: float) -> float:
-    """Elements of FSDP's root, or of the embedding where that is a unit of its own: gathered before
-    the first layer computes, and reduced when the last gradient is there (torch 2.13,
+def _count_first(setup: Setup, held: StageSlice, shared: float, divided: float) -> float:
+    """Elements that nothing is computed beside, of those that these ranks share: a layer's, and
+    those of FSDP's root, or of the embedding where that is a unit of its own. The root is gathered
+    before the first layer computes, and reduced when the last gradient is there (torch 2.13,
     distributed/fsdp/_fully_shard/_fsdp_state.py, ``_root_pre_forward`` and
     ``_root_post_backward_final_callback``; FSDP1's root has the embedding, too)."""
+    layer = held.largest * shared / max(1.0, held.params)
     if not setup.strategy.startswith("fsdp") or divided != 1:
-        return 0.0
+        return layer
     apart = setup.split_root and setup.mesh.pp == 1 and not setup.model.sizes.tied
-    return whole.root / 2 if apart else whole.root
+    return layer + (held.root / 2 if apart else held.root)
 
 
 def _unsharded(

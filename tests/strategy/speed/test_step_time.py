@@ -429,3 +429,12 @@ def test_checkpoints_move_to_the_host_beside_computing_in_torchtune_only() -> No
     moved = 2 * asked.tokens * 4096 * 32 * 2 / A100.host
     assert compute_step(asked, A100).offload == pytest.approx(moved)
     assert compute_step(asked._replace(framework="torchtune"), A100).offload == 0
+
+
+def test_fsdp_casts_its_parameters_whenever_it_gathers_them() -> None:
+    def update(*, reshard: bool) -> float:
+        asked = llama(strategy="fsdp2", mesh=Mesh(1, 8), recipe=AUTOCAST)
+        return compute_step(asked._replace(reshard=reshard), H100).update
+
+    cast = llama().model.count / 8 * (4 + 2) / get_memory_rate(H100)
+    assert update(reshard=True) - update(reshard=False) == pytest.approx(cast)

@@ -383,3 +383,10 @@ def test_fsdp1_keeps_its_root_gathered_once_beside_experts_too() -> None:
     assert found["all-gather of parameters"] == pytest.approx(7 / 8 * 2 * SPARSE.count)
     again = 7 / 8 * 2 * (SPARSE.count - SPARSE.outside)
     assert found["all-gather of parameters again"] == pytest.approx(again)
+
+
+def test_adapters_leave_no_gradients_of_the_root_to_reduce() -> None:
+    asked = setup("fsdp", mesh=Mesh(1, 8), adapters=Adapters(8, ()))
+    firsts = {one.of: one.first for one in list_traffic(asked)}
+    assert firsts["parameters"] == 2 * (max(x.count for x in SMALL.layers) + SMALL.outside)
+    assert 0 < firsts["gradients"] < 0.1 * firsts["parameters"]
