@@ -208,7 +208,13 @@ def _recompute(said: Mapping[str, str]) -> str:
     words = said["recompute"]
     if words.startswith("none on 1 GPU"):
         return "none" if _int(said["n_gpus"], 1) == 1 else "full"
+    if _recomputes_second(said):
+        return "full"
     return meaning(RECOMPUTES, words, "none")
+
+
+def _recomputes_second(said: Mapping[str, str]) -> bool:
+    return "every second layer is recomputed whole" in said["notes"]
 
 
 def _loss(said: Mapping[str, str], framework: str) -> str:
@@ -340,6 +346,7 @@ def _setup(said: Mapping[str, str]) -> Setup:
         seq=_length(said),
         recipe=_recipe(said, framework),
         recompute=_recompute(said),  # type: ignore[arg-type]
+        recompute_every=2 if _recomputes_second(said) else 1,
         offload=_offload(said["offload"]),
         offload_activations="activations" in said["offload"],
         reshard="mem_efficient_linear=False" not in said["notes"],

@@ -103,6 +103,9 @@ class Setup(NamedTuple):
     seq: int
     recipe: Recipe
     recompute: Literal["none", "selective", "full"] = "none"
+    recompute_every: int = 1
+    """Full recomputation: of so many layers one is computed again and all of the others is kept, as
+    torchtitan's ``selective_ac_option`` had it as a number."""
     offload: Offloaded = Offloaded()
     offload_activations: bool = False
     reshard: bool | int = True

@@ -57,6 +57,8 @@ def compute_kept(setup: Setup) -> Kept:
     again = 0.0
     if setup.recompute != "none":
         again = everything + (0.0 if keeps_input(setup) else input_) - layer
+    if setup.recompute == "full":  # on the average of all layers
+        layer += (everything - layer) * (1 - 1 / setup.recompute_every)
     held = FP32 * setup.model.sizes.vocab / setup.mesh.tp if setup.loss == "held" else 0.0
     last = (compute_norm(setup) + setup.recipe.compute * h) / get_width_divisor(setup)
     return Kept(

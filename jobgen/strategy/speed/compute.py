@@ -102,6 +102,7 @@ def keep_what_counts(setup: Setup) -> Setup:
         mesh=Mesh(1, 1, mesh.tp, 1, mesh.cp, mesh.ep, mesh.etp),
         batch=Batch(batch.micro, batch.accumulation if products.is_narrow(setup) else 1, 1),
         recompute="none",
+        recompute_every=1,
         reshard=True,
         offload=Offloaded(),
         chunks=1,

@@ -164,7 +164,8 @@ def _again(setup: Setup, one: LayerTimes) -> float:
     if setup.recompute == "none":
         return 0.0
     if setup.recompute == "full":
-        return one.forward - one.tail * compute.stops_early(setup)
+        again = one.forward - one.tail * compute.stops_early(setup)
+        return again / setup.recompute_every
     if setup.framework == "torchtitan":
         return one.forward - one.attention - one.products / 2
     return one.attention

@@ -358,6 +358,13 @@ def test_a_part_that_comes_from_the_host_lies_in_a_pool_of_its_own() -> None:
     assert two.staged == 0
 
 
+def test_every_second_layer_that_is_kept_counts_whole() -> None:
+    none, full = (compute_kept(FSDP._replace(recompute=each)) for each in ("none", "full"))
+    half = compute_kept(FSDP._replace(recompute="full", recompute_every=2))
+    assert half.layer == pytest.approx((none.layer + full.layer) / 2)
+    assert half.working == full.working
+
+
 def test_gathers_without_a_limit_hold_all_layers() -> None:
     ahead, stage = FSDP._replace(gathers_ahead=True), list_stages(FSDP)[0]
     assert compute_transient(ahead, stage).forward == 2 * stage.params

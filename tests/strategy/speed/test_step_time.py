@@ -438,3 +438,12 @@ def test_fsdp_casts_its_parameters_whenever_it_gathers_them() -> None:
 
     cast = llama().model.count / 8 * (4 + 2) / get_memory_rate(H100)
     assert update(reshard=True) - update(reshard=False) == pytest.approx(cast)
+
+
+def test_every_second_layer_is_computed_again_in_half_the_time() -> None:
+    def time(recompute: str, every: int = 1) -> float:
+        asked = llama(strategy="fsdp2", recompute=recompute)
+        return compute_step(asked._replace(recompute_every=every), H100).compute
+
+    none, full = time("none"), time("full")
+    assert time("full", 2) == pytest.approx((none + full) / 2)
