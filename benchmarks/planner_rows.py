@@ -21,6 +21,7 @@ from planner_words import (
 from planner_words import framework as named
 
 from jobgen.data import GpuModel, gpus
+from jobgen.model.links import get_host_rate
 from jobgen.strategy.choice.setups import choose_channels
 from jobgen.strategy.estimate import MIB, ClusterHardware, Metric
 from jobgen.strategy.memory.recipes import get_recipe
@@ -571,6 +572,7 @@ def _machine(said: Mapping[str, str]) -> ClusterHardware:
         link=link or found.link_gbs / 2 * 1e9,
         network=_network(said["inter"]),
         fabric="infiniband",
+        host=get_host_rate(found),
         node_gpus=max(8, _node_gpus(said)),
         architecture=found.architecture,
         multiprocessors=found.multiprocessors,
