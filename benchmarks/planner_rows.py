@@ -266,8 +266,10 @@ def _has_liger(said: Mapping[str, str]) -> bool:
     return _LIGER.search(words) is not None and "fms-acceleration" not in words
 
 
-def _is_halved(said: Mapping[str, str]) -> bool:
-    return "model.half()" in said["notes"]
+def _is_narrowed(said: Mapping[str, str]) -> bool:
+    """Whether a program makes adapters 16 bits wide: trl leaves those of a model that ZeRO-3 shards
+    as the base is stored (``autocast_adapter_dtype=False``)."""
+    return re.search(r"model\.half\(\)|adapters stored as bf16", said["notes"]) is not None
 
 
 def _adapters(said: Mapping[str, str]) -> Adapters | None:
@@ -284,7 +286,7 @@ def _adapters(said: Mapping[str, str]) -> Adapters | None:
     whole = ("embedding", "head") if "emb" in words else ()
     stored = 32 if re.search(r"^fp32|fp32 params", said["precision"]) else 16
     bits = 4 if "QLoRA" in words else 8 if "int8" in said["precision"] else stored
-    prepared = bits == 4 and _PREPARED.search(said["source"] + said["notes"]) is not None
+    prepared = bits in {4, 8} and _PREPARED.search(said["source"] + said["notes"]) is not None
     prepared = prepared and not re.search(r"FSDP|ZeRO-?3", said["strategy"], re.IGNORECASE)
     return Adapters(
         int(rank[1]) if rank else 8,
@@ -292,6 +294,8 @@ def _adapters(said: Mapping[str, str]) -> Adapters | None:
         bits,
         whole,
         prepared=prepared,
+        narrow_ends=prepared and _has_narrow_ends(said),
+        nested="without double quantization" not in said["notes"],
         # NeMo's and Megatron-Bridge's adapters have no dropout unless one is asked for, and
         # torchtune's recipes and peft's comparison ask for none
         dropout=not (nemo or re.search("Automodel|torchtune|method_comparison", said["source"])),
@@ -301,9 +305,15 @@ def _adapters(said: Mapping[str, str]) -> Adapters | None:
         # FSDP1 flattens a unit's parameters into one tensor, which has one type; adapters that are
         # not peft's are of the type of the weight beside them (nemo_automodel, components/_peft/
         # lora.py; torchtune, modules/peft/lora.py; litgpt/lora.py); model.half() makes all narrow
-        width=2 if (stored == 16 and (own or _is_flattened(said))) or _is_halved(said) else 4,
+        width=2 if (stored == 16 and (own or _is_flattened(said))) or _is_narrowed(said) else 4,
         autocast=bits == 4 or _NO_AUTOCAST.search(said["source"]) is None,
     )
+
+
+def _has_narrow_ends(said: Mapping[str, str]) -> bool:
+    """Whether it is trl's SFTTrainer in bf16, of 2024 or later."""
+    sft = re.search(r"/trl|\bSFT", said["source"] + said["notes"]) is not None
+    return sft and "bf16" in said["precision"] and _is_recent(said, year=24)
 
 
 def _is_flattened(said: Mapping[str, str]) -> bool:
@@ -334,6 +344,7 @@ def _setup(said: Mapping[str, str]) -> Setup:
         offload=_offload(said["offload"]),
         offload_activations="activations" in said["offload"],
         reshard="mem_efficient_linear=False" not in said["notes"],
+        gathers_ahead="gathers unlimited" in said["notes"],
         narrow_gather="float8 all-gather" in said["notes"],
         narrow_copies="float8 weights kept" in said["notes"],
         keeps_cache="keeps keys and values" in said["notes"],
@@ -467,10 +478,10 @@ def _is_old(said: Mapping[str, str]) -> bool:
     return _OLD.search(said["source"]) is not None
 
 
-def _is_recent(said: Mapping[str, str], month: int = 1) -> bool:
-    """Whether a source has this month of 2025 or a later one in its name, or the year alone."""
+def _is_recent(said: Mapping[str, str], month: int = 1, year: int = 25) -> bool:
+    """Whether a source has this month of a year or a later one in its name, or the year alone."""
     found = re.search(r"20(2\d)(?:-?([01]\d))?", said["source"])
-    return found is not None and (int(found[1]), int(found[2] or 12)) >= (25, month)
+    return found is not None and (int(found[1]), int(found[2] or 12)) >= (year, month)
 
 
 def _is_nemo(said: Mapping[str, str]) -> bool:

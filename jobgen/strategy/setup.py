@@ -69,6 +69,12 @@ class Adapters(NamedTuple):
     prepared: bool = False
     """What is not quantized is made fp32, and with it the stream between layers: peft's
     ``prepare_model_for_kbit_training``, which trl calls."""
+    narrow_ends: bool = False
+    """Prepared, but embedding and output layer are 16 bits wide again: trl's
+    ``peft_module_casting_to_bf16`` (trainer/utils.py), which its SFTTrainer calls with ``bf16``
+    since 2024. The stream is fp32 only where norms of single operations make it so."""
+    nested: bool = True
+    """The scales of 4 bits are quantized as well: ``bnb_4bit_use_double_quant``."""
     fused: bool = True
     """One kernel makes frozen weights 16 bits wide, as bitsandbytes has it; where not, single
     operations do, as in AutoGPTQ."""
@@ -103,6 +109,10 @@ class Setup(NamedTuple):
     """fsdp2: ``reshard_after_forward``. zero3: False where autograd keeps gathered weights for the
     backward pass, as without ``zero.Init``'s own linear layer (DeepSpeed, runtime/zero/linear.py).
     """
+    gathers_ahead: bool = False
+    """fsdp: nothing holds Python back from gathering all layers before the first has computed, as
+    with ``limit_all_gathers=False``, FSDP1's default before torch 2.1 (pytorch/pytorch, pull
+    request 104900)."""
     narrow_gather: bool = False
     """fsdp2: weights of linear layers are gathered in float8, as with torchao's
     ``enable_fsdp_float8_all_gather``."""

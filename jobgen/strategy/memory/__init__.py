@@ -118,7 +118,8 @@ def _moments(setup: Setup, stage: PipelineStage) -> tuple[Parts, ...]:
         if setup.mesh.pp > 1:
             return tuple(list_staged_moments(setup, stage, states, extra))
         return tuple(list_measured_moments(setup, states, rest, extra, (idle, pools)))
-    counted = _list_counted_moments(setup, stage, (states, rest), extra, idle + pools)
+    freed = idle + pools + extra.staged
+    counted = _list_counted_moments(setup, stage, (states, rest), extra, freed)
     # gathered parameters and buckets lie in pools of streams of their own, which stay
     idle = extra.pool + pools
     step = Parts("step", *states, extra.pool, extra.buckets, 0.0, 0.0, extra.step, idle)
@@ -168,11 +169,12 @@ def _end_backward(
     when that layer has gone (torch 2.13, distributed/fsdp/_runtime_utils.py,
     ``_post_backward_hook``, which waits for all of a unit's gradients)."""
     if extra.layer_end is None or not _has_pools(setup) or setup.mesh.pp > 1:
-        yield Parts("backward", *states, extra.backward, extra.reduced, stored, 0.0, working)
+        held = extra.reduced
+        yield Parts("backward", *states, extra.backward, held, stored, 0.0, working, extra.staged)
         return
     # FSDP1's pool holds the larger of both; FSDP2 has none
     held = max(extra.buckets, extra.layer_inputs)
-    idle = held - extra.layer_inputs
+    idle = held - extra.layer_inputs + extra.staged
     yield Parts("backward", *states, extra.layer_end, held, stored, 0.0, working, idle)
     yield Parts("backward", *states, extra.root_end, extra.reduced, stored, 0.0, 0.0)
 

@@ -35,7 +35,8 @@ def has_autocast(setup: Setup) -> bool:
     narrow = setup.recipe.compute < FP32
     cast = setup.strategy.startswith("fsdp")  # its MixedPrecision makes the embedding narrow
     if setup.adapters is not None:
-        return narrow and (setup.adapters.prepared or (setup.adapters.bits > 16 and not cast))
+        wide = setup.adapters.prepared and not (setup.adapters.narrow_ends and setup.fused_norms)
+        return narrow and (wide or (setup.adapters.bits > 16 and not cast))
     return narrow and setup.recipe.params == FP32 and not cast
 
 

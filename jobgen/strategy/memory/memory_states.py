@@ -164,8 +164,9 @@ def divide_states(setup: Setup, stage: PipelineStage) -> GpuStates:
     by_params, by_grads, by_state = (
         _divide(setup, stage, cut) if level >= least else 1.0 for least in (3, 2, 1)
     )
+    scales = _count_scales(setup, stage)
     found = GpuStates(
-        (trained * recipe.params + frozen) / by_params,
+        (trained * recipe.params + frozen - scales) / by_params,
         trained * recipe.grads / by_grads,
         trained * recipe.master / by_state,
         trained * recipe.moments / by_state,
@@ -175,7 +176,8 @@ def divide_states(setup: Setup, stage: PipelineStage) -> GpuStates:
         found = found._replace(moments=found.moments + _embedded(setup, stage) * wide / by_state)
     if setup.step_in_backward:
         found = found._replace(grads=stage.largest * recipe.grads / by_grads)
-    return _outside(setup, found)
+    found = _outside(setup, found)
+    return found._replace(params=found.params + scales)
 
 
 def _divide(setup: Setup, stage: PipelineStage, cut: int) -> float:
@@ -226,11 +228,13 @@ def count_trained(setup: Setup, stage: PipelineStage) -> tuple[float, float]:
         return stage.learned.total, stage.learned.frozen
     if adapters is None:
         return stage.params, 0.0
-    part = stage.inside * setup.mesh.tp / max(1, setup.model.count - setup.model.outside)
+    part = _divide_layers(setup, stage)
     linear = _linear(setup) * part / setup.mesh.tp
     other = stage.params - linear
     wide = adapters.prepared or adapters.bits > 16
     frozen = linear * _frozen(adapters) + other * (4.0 if wide else 2.0)
+    if adapters.prepared and adapters.narrow_ends:
+        frozen -= 2.0 * setup.model.count_kinds("embedding", "head") / setup.mesh.tp
     whole = 0.0
     for kind in adapters.trained_fully:
         # a copy is trained, and the frozen one stays (peft, utils/other.py, ModulesToSaveWrapper)
@@ -239,15 +243,33 @@ def count_trained(setup: Setup, stage: PipelineStage) -> tuple[float, float]:
     return each * _adapted(setup) * part / setup.mesh.tp + whole, frozen
 
 
+def _divide_layers(setup: Setup, stage: PipelineStage) -> float:
+    """The part of all layers that this stage has, on all ranks of tp."""
+    return stage.inside * setup.mesh.tp / max(1, setup.model.count - setup.model.outside)
+
+
+def _count_scales(setup: Setup, stage: PipelineStage) -> float:
+    """Bytes of the scales of weights in 4 bits, which stay on every GPU as they are: they belong to
+    no parameter that is sharded or moved (bitsandbytes, nn/modules.py, ``Params4bit.quant_state``;
+    AnswerDotAI/fsdp_qlora, train.py: "FSDP only syncs parameters and buffers")."""
+    adapters = setup.adapters
+    if adapters is None or adapters.bits != 4 or stage.learned is not None:
+        return 0.0
+    linear = _linear(setup) * _divide_layers(setup, stage) / setup.mesh.tp
+    return linear * (_frozen(adapters) - adapters.bits / 8)
+
+
 def _whole_kind(setup: Setup, kind: str) -> float:
     sizes = setup.model.sizes
     return sizes.vocab * sizes.hidden if kind in {"embedding", "head"} else 0.0
 
 
 def _frozen(adapters: Adapters) -> float:
-    """Bytes of a frozen element. Of four bits: nf4 with a scale for each 64, themselves in 8 bits
-    (QLoRA, arXiv:2305.14314, section 3: 0.127 bits more)."""
-    return 0.5 + 0.127 / 8 if adapters.bits == 4 else adapters.bits / 8
+    """Bytes of a frozen element. Of four bits: nf4 with a scale for each 64, in fp32 or themselves
+    in 8 bits (QLoRA, arXiv:2305.14314, section 3: 0.5 or 0.127 bits more)."""
+    if adapters.bits != 4:
+        return adapters.bits / 8
+    return 0.5 + (0.127 if adapters.nested else 0.5) / 8
 
 
 def _linear(setup: Setup) -> float:

@@ -41,6 +41,9 @@ class Transient(NamedTuple):
     """While the root's gradients are reduced: no layer is gathered any more."""
     first_inputs: float = 0.0
     """The same of the first reduce-scatter, while activations are still there."""
+    staged: float = 0.0
+    """Of gathered parameters, what lies in the pool of a stream that brought a rank's part to the
+    GPU, and is free once all parts are gathered."""
 
     @property
     def reduced(self) -> float:
@@ -76,7 +79,8 @@ def _copied(setup: Setup, stage: PipelineStage) -> Transient:
     whole, largest = stage.inside + head, stage.largest + head
     if setup.adapters is not None and setup.adapters.bits <= 16:
         # what is frozen has 16 bits or fewer, but for a prepared head
-        whole = largest = trained + (head if setup.adapters.prepared else 0.0)
+        wide = setup.adapters.prepared and not setup.adapters.narrow_ends
+        whole = largest = trained + head * wide
     cast = recipe.compute * whole if narrow else 0.0
     buckets = recipe.grads * trained if setup.copied_grads else 0.0
     step = _step(setup, trained, 1)
@@ -101,15 +105,24 @@ def _gathered(setup: Setup, stage: PipelineStage) -> Transient:
         cast = recipe.compute * held if recipe.params > recipe.compute else 0.0
         return Transient(cast, cast, 0.0, _step(setup, trained, 1) + _widen(setup, trained))
     stays = setup.strategy == "fsdp-grad-op" or setup.reshard is False or setup.mesh.pp > 1
+    # torch takes memory when Python asks for it, and uses it again when the GPU is done with it
+    stays = stays or setup.gathers_ahead
     units = stage.inside if stays else min(_UNITS * stage.largest, stage.inside)
     if setup.reshard is not True and setup.reshard is not False:
         units += stage.inside / setup.reshard
     params = width * stage.outside + (_FLOAT8 if setup.narrow_gather else each) * units
     if setup.narrow_copies:
         params += _FLOAT8 * stage.inside
+    staged = 0.0
+    if setup.offload.params and TRAITS[setup.strategy].family == "fsdp":
+        # a rank's part comes to the GPU in a stream of its own before it is gathered (torch 2.13,
+        # distributed/fsdp/_flat_param.py, ``pre_unshard``): the largest stays in its pool
+        staged = max(width * stage.outside, each * stage.largest) / cut
     if setup.adapters is not None:
         pool = (recipe.compute + recipe.reduce) * trained / max(1.0, stage.layers)
-        return Transient(params, params, pool, _step(setup, trained, cut))
+        step = _step(setup, trained, cut)
+        return Transient(params + staged, params + staged, pool, step, staged=staged)
+    params += staged
     unit, outside = stage.gradients
     end = outside if setup.model.sizes.tied else outside / 2
     apart = setup.split_root and end < outside
@@ -136,6 +149,7 @@ def _gathered(setup: Setup, stage: PipelineStage) -> Transient:
         layer_inputs=recipe.reduce * unit,
         root_end=each * (end if apart else stage.outside) + width * root,
         first_inputs=first,
+        staged=staged,
     )
 
 

@@ -91,7 +91,9 @@ def adds_gradients(setup: Setup) -> bool:
 
 def is_prepared(setup: Setup) -> bool:
     """Whether peft has made fp32 what is not quantized, and with it what lies between products."""
-    return setup.adapters is not None and setup.adapters.prepared
+    lora = setup.adapters
+    # with the embedding narrow again, only a norm of single operations returns fp32: its weight is
+    return lora is not None and lora.prepared and not (lora.narrow_ends and setup.fused_norms)
 
 
 def is_rowwise(setup: Setup) -> bool:

@@ -187,11 +187,11 @@ def _exposed(setup: Setup, machine: ClusterHardware, passes: Passes) -> tuple[li
         length = collectives.compute_seconds(took)
         open_ = length
         if one.when in room:
-            computing = _use(room, one.when, length)
-            waiting = _use(idle, one.when, length - computing) if took.network > took.node else 0.0
-            over = length - computing - waiting
-            open_ = min(length, over + _alone(one, machine, micro))
-            beside += max(0.0, length - open_ - waiting)
+            covered = max(0.0, length - _alone(one, machine, micro))
+            computing = _use(room, one.when, covered)
+            waiting = _use(idle, one.when, covered - computing) if took.network > took.node else 0.0
+            open_ = length - computing - waiting
+            beside += computing
         elif one.when in _BESIDE:
             open_ = length * _stick_out(one, setup, machine)
             beside += length - open_

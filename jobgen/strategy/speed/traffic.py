@@ -97,7 +97,8 @@ def _states(
         ready: When = "last" if setup.overlap_reduce else "update"
         yield Traffic("all-reduce", "gradients", everyone, reduced, 1, ready, bucket)
         return
-    largest = whole.largest * params / whole.params  # of it, what these ranks share
+    # of it, what these ranks share; and what is gathered before it, or reduced after it
+    largest = whole.largest * params / whole.params + _count_root(setup, whole, divided)
     unit = largest * setup.recipe.compute
     if trait.family == "zero" and stage < _SHARDS_PARAMETERS:
         yield from _unsharded(setup, stage, shards, reduced, gathered, unit)
@@ -121,6 +122,17 @@ def _states(
             yield Traffic("all-reduce", "gradients", copies, mine / n, micro * n, "backward", last)
         else:
             yield Traffic("all-reduce", "gradients", copies, mine, 1, "last", min(_BUCKET, mine))
+
+
+def _count_root(setup: Setup, whole: StageSlice, divided: float) -> float:
+    """Elements of FSDP's root, or of the embedding where that is a unit of its own: gathered before
+    the first layer computes, and reduced when the last gradient is there (torch 2.13,
+    distributed/fsdp/_fully_shard/_fsdp_state.py, ``_root_pre_forward`` and
+    ``_root_post_backward_final_callback``; FSDP1's root has the embedding, too)."""
+    if not setup.strategy.startswith("fsdp") or divided != 1:
+        return 0.0
+    apart = setup.split_root and setup.mesh.pp == 1 and not setup.model.sizes.tied
+    return whole.root / 2 if apart else whole.root
 
 
 def _unsharded(

@@ -333,6 +333,50 @@ def test_the_root_of_a_quantized_model_is_gathered_in_16_bits() -> None:
     assert four.forward == pytest.approx(2 * stage.outside + units * 0.516 / 2, rel=0.01)
 
 
+def test_scales_of_four_bits_stay_whole_on_every_gpu() -> None:
+    def params(offload: bool, **changes: bool) -> float:
+        adapters = Adapters(8, (), bits=4, **changes)
+        quantized = LORA._replace(adapters=adapters, offload=Offloaded(offload, offload))
+        return divide_states(quantized, list_stages(quantized)[0]).params
+
+    linear = LORA.model.count - LORA.model.outside
+    away, wide = params(offload=True), params(offload=True, nested=False)
+    assert away == pytest.approx(0.127 / 8 * linear, rel=0.01)
+    assert wide == pytest.approx(4 / 64 * linear, rel=0.01)
+    here = params(offload=False, nested=False) - params(offload=False)
+    assert here == pytest.approx(wide - away)
+
+
+def test_a_part_that_comes_from_the_host_lies_in_a_pool_of_its_own() -> None:
+    away = FSDP._replace(offload=Offloaded(optimizer=True, params=True))
+    stage = list_stages(FSDP)[0]
+    before, after = (compute_transient(each, stage) for each in (FSDP, away))
+    part = 2 * max(stage.outside, stage.largest) / FSDP.mesh.shard
+    assert (before.staged, after.staged) == (0, part)
+    assert after.forward - before.forward == pytest.approx(part)
+    two = compute_transient(away._replace(strategy="fsdp2"), stage)
+    assert two.staged == 0
+
+
+def test_gathers_without_a_limit_hold_all_layers() -> None:
+    ahead, stage = FSDP._replace(gathers_ahead=True), list_stages(FSDP)[0]
+    assert compute_transient(ahead, stage).forward == 2 * stage.params
+
+
+def test_trl_makes_ends_of_a_prepared_model_narrow_again() -> None:
+    lora = Adapters(8, (), bits=4, prepared=True)
+    prepared = LORA._replace(mesh=Mesh(1, 1), strategy="ddp", adapters=lora)
+    trl = prepared._replace(adapters=lora._replace(narrow_ends=True))
+    stage = list_stages(prepared)[0]
+    ends = LORA.model.count_kinds("embedding", "head")
+    before, after = (divide_states(each, stage).params for each in (prepared, trl))
+    assert before - after == 2 * ends
+    # a norm of single operations returns fp32, as its weight is; one kernel what it was given
+    stream = compute_kept(prepared).input
+    assert compute_kept(trl).input == stream
+    assert compute_kept(trl._replace(fused_norms=True)).input == stream / 2
+
+
 def test_zero3_without_its_own_linear_layer_keeps_gathered_weights() -> None:
     large = FSDP._replace(model=build_model(SHAPE._replace(layers=100)), strategy="zero3")
     stage = list_stages(large)[0]

@@ -284,7 +284,27 @@ def test_the_first_unit_of_experts_is_that_of_the_ranks_that_share_them() -> Non
     experts = sum(t.count * n for t, n in SPARSE.list_tensors() if t.kind == "expert")
     largest = 2 * max(layer.count for layer in SPARSE.layers)
     parts = (SPARSE.count - experts, experts / 4)
-    assert units == [pytest.approx(largest * part / SPARSE.count) for part in parts]
+    root = 2 * SPARSE.outside  # is gathered first, and has no experts
+    shared = [
+        pytest.approx(largest * part / SPARSE.count + more)
+        for part, more in zip(parts, (root, 0), strict=True)
+    ]
+    assert units == shared
+
+
+def test_nothing_is_computed_beside_fsdps_root() -> None:
+    untied = build_model(SMALL.sizes._replace(tied=False))
+
+    def firsts(strategy: str, *, split_root: bool = False) -> dict[str, float]:
+        asked = setup(strategy, model=untied, mesh=Mesh(1, 8))._replace(split_root=split_root)
+        return {one.of: one.first for one in list_traffic(asked)}
+
+    largest, root = max(layer.count for layer in untied.layers), untied.outside
+    for strategy in ("fsdp", "fsdp2"):
+        assert firsts(strategy)["parameters"] == 2 * (largest + root)
+    assert firsts("fsdp2")["gradients"] == firsts("fsdp2")["parameters"]
+    assert firsts("fsdp2", split_root=True)["parameters"] == 2 * (largest + root / 2)
+    assert firsts("zero3")["parameters"] == 2 * largest
 
 
 def test_experts_are_reduced_among_those_that_hold_the_same() -> None:
