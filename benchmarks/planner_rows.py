@@ -21,6 +21,7 @@ from planner_words import (
 from planner_words import framework as named
 
 from jobgen.data import GpuModel, gpus
+from jobgen.model.links import get_host_rate
 from jobgen.strategy.choice.setups import choose_channels
 from jobgen.strategy.estimate import MIB, ClusterHardware, Metric
 from jobgen.strategy.memory.recipes import get_recipe
@@ -141,9 +142,12 @@ _ALIKE = 0.02
 def _shape(said: Mapping[str, str]) -> Architecture:
     """The model of the catalogue with this name and these sizes, or what the sizes alone say."""
     plain, params = _plain_shape(said), _number(said["params"])
+    start = re.match("[a-z]*", said["model"].lower())
     for name in (said["model"], *suggest_models(said["model"])):
         known = find_model(name)
-        if known is None or (known.layers, known.hidden) != (plain.layers, plain.hidden):
+        if known is None or (start and start[0] not in known.name.lower()):
+            continue  # MPT-125m is like opt-125m in name and sizes alone
+        if (known.layers, known.hidden) != (plain.layers, plain.hidden):
             continue
         if params and abs(build_model(known).count / params - 1) < _ALIKE:
             return known._replace(
@@ -160,7 +164,8 @@ def _plain_shape(said: Mapping[str, str]) -> Architecture:
     heads = _int(said["heads"], hidden // 128)
     gated = said["gated"] == "1"
     # MPT's layers have no biases; what is named for having no gate differs from Llama in that alone
-    plain = said["model"].startswith("MPT") or "no gate" in said["notes"]
+    foundry = said["model"].startswith("MPT")
+    plain = foundry or "no gate" in said["notes"]
     classic = not gated and not plain
     litgpt = "litgpt" in said["source"] + said["notes"]
     return Architecture(
@@ -180,9 +185,16 @@ def _plain_shape(said: Mapping[str, str]) -> Architecture:
         out_bias=classic,
         mlp_bias=classic,
         fused_qkv=litgpt,
-        # what is rotated is put beside what is not, of however many elements (litgpt/model.py)
-        rotary="part" if litgpt else "" if "ALiBi" in said["notes"] else "whole",
+        rotary=_get_rotary(said),
     )
+
+
+def _get_rotary(said: Mapping[str, str]) -> Literal["whole", "part", ""]:
+    if "litgpt" in said["source"] + said["notes"]:
+        return "part"  # beside what is not rotated, of however many elements (litgpt/model.py)
+    # MPT learns positions, unless it has ALiBi (llm-foundry, models/mpt/configuration_mpt.py)
+    none = said["model"].startswith("MPT") or "ALiBi" in said["notes"]
+    return "" if none else "whole"
 
 
 def _recipe(said: Mapping[str, str], framework: str) -> Recipe:
@@ -338,8 +350,10 @@ def _setup(said: Mapping[str, str]) -> Setup:
     native = framework in {"nanotron", "megatron", "megatron-deepspeed"}
     plain = re.search("legacy layers|no other fused operation", said["notes"]) is not None
     legacy = framework == "megatron-deepspeed" or plain
+    shape = _shape(said)
+    dropped = not native and "no dropout" not in said["notes"]
     return Setup(
-        model=build_model(_shape(said)),
+        model=build_model(shape),
         strategy=strategy,
         mesh=Mesh(data // shard, shard, tp, pp, cp, ep, etp=_expert_tp(said, data * cp % ep == 0)),
         batch=Batch(micro, gas, data),
@@ -381,7 +395,8 @@ def _setup(said: Mapping[str, str]) -> Setup:
         fused_activation=(framework == "megatron" and not legacy) or _has_liger(said),
         fused_attention=(framework in {"nanotron", "megatron"} and not legacy) or _has_engine(said),
         legacy=legacy,
-        hidden_dropout="hidden dropout" in said["notes"],
+        hidden_dropout="hidden dropout" in said["notes"] or (dropped and shape.hidden_dropout),
+        attention_dropout=dropped and shape.attention_dropout,
         reentrant=framework == "transformers"
         and not (_is_recent(said) or "not reentrant" in said["recompute"]),
         unsynced=framework == "automodel"
@@ -589,6 +604,7 @@ def _machine(said: Mapping[str, str]) -> ClusterHardware:
         link=link or found.link_gbs / 2 * 1e9,
         network=_network(said["inter"]),
         fabric="infiniband",
+        host=get_host_rate(found),
         node_gpus=max(8, _node_gpus(said)),
         architecture=found.architecture,
         multiprocessors=found.multiprocessors,

@@ -150,7 +150,10 @@ class Setup(NamedTuple):
     """A gated activation is one kernel that keeps its input only, as Megatron's."""
     hidden_dropout: bool = False
     """What attention and the feed-forward layer return is dropped out before it is added, as
-    Megatron-LM does by default (``--hidden-dropout``): a byte of each element is kept."""
+    Megatron-LM does by default (``--hidden-dropout``), and models of transformers whose config.json
+    says so: a byte of each element is kept."""
+    attention_dropout: bool = False
+    """So are scores after softmax, by the models of transformers: flash attention keeps none."""
     legacy: bool = False
     """Layers of Megatron-LM before megatron-core (``--use-legacy-models``): a gated activation and
     rotation are single operations, and attention is flash-attn's own kernel, for which keys and

@@ -104,9 +104,10 @@ def build_setup(strategy: Strategy, ask: Ask, train: Train | None = None) -> Set
     framework, mesh = strategy.framework, strategy.mesh
     zero = strategy.trait.family == "zero"
     native = framework == "megatron"
-    layers = ask.model.sizes.layers
-    own = read_traffic(ask.run_args, layers, mesh.pp) if native else MegatronTraffic()
+    sizes = ask.model.sizes
+    own = read_traffic(ask.run_args, sizes.layers, mesh.pp) if native else MegatronTraffic()
     legacy = native and "--use-legacy-models" in read_values(ask.run_args)
+    hidden_dropout = drops_out(ask.run_args) if native else sizes.hidden_dropout
     batch = strategy.batch or assume_batch(framework, mesh.data, ask.config_batch)
     if ask.measured and not strategy.batch:
         batch = batch._replace(micro=ask.measured.micro)
@@ -128,7 +129,8 @@ def build_setup(strategy: Strategy, ask: Ask, train: Train | None = None) -> Set
         fused_activation=native and not legacy,
         fused_attention=native and not legacy,
         legacy=legacy,
-        hidden_dropout=native and drops_out(ask.run_args),
+        hidden_dropout=hidden_dropout,
+        attention_dropout=not native and sizes.attention_dropout,
         fused_step=framework in _FUSED if strategy.fused is None else strategy.fused,
         keeps_full_copy=strategy.settings.state_dict == "full",
         loss=choose_loss(framework, train.loss),

@@ -137,13 +137,15 @@ def _flow_scores(setup: Setup) -> float:
     kept of them, and less what the feed-forward layer has freed by then.
 
     Softmax has its output, that output's gradient and its input's at once (transformers,
-    ``eager_attention_forward``); Megatron's works in its gradient's memory.
+    ``eager_attention_forward``), unless the gradient of what was dropped out, which comes before,
+    is more; Megatron's works in its gradient's memory.
     """
     sizes, width = setup.model.sizes, setup.recipe.compute
     if setup.framework.startswith("megatron"):
         more = float(width)
     else:
         more = 3.0 * get_softmax_bytes(setup) + width * sizes.softcap - keep_score(setup)
+        more = max(more, float(width))
     return (sizes.heads * setup.seq * more - keep_feed_forward(setup)) / setup.mesh.tp
 
 

@@ -162,13 +162,16 @@ def keep_score(setup: Setup) -> float:
 
     Megatron keeps them after softmax, and after dropout with its mask of a byte (arXiv:2205.05198,
     section 4.1); transformers in fp32 after softmax and once more for the product with the values
-    (``eager_attention_forward``), and a tanh before.
+    (``eager_attention_forward``), and a tanh before. Dropout on a GPU keeps a mask of a byte, and
+    its result is what the values are multiplied with (torch, tools/autograd/derivatives.yaml,
+    ``native_dropout``).
     """
     width, wide = setup.recipe.compute, get_softmax_bytes(setup)
     if setup.framework.startswith("megatron"):
         return 2 * width + 1
-    cast = width if width < wide else 0
-    return wide + cast + (width if setup.model.sizes.softcap else 0)
+    dropped = setup.attention_dropout
+    again = width if width < wide or dropped else 0
+    return wide + again + dropped + (width if setup.model.sizes.softcap else 0)
 
 
 def get_softmax_bytes(setup: Setup) -> int:

@@ -108,6 +108,10 @@ class Architecture(NamedTuple):
     activation: Literal["fused", "eager", "relu"] = "fused"
     """Of the feed-forward layer: one kernel, or GELU written out in Python (transformers'
     NewGELUActivation), or ReLU, which needs nothing but its output."""
+    hidden_dropout: bool = False
+    """What attention and the feed-forward layer return is dropped out while it is trained."""
+    attention_dropout: bool = False
+    """So are the weights of attention, after softmax."""
     wide_norm: bool = False
     """RMSNorm multiplies by its weight in fp32, as Gemma's does; Llama's does it in 16 bits."""
     softcap: bool = False

@@ -40,6 +40,17 @@ LATENT: Keys = {
     "rope_dim": ("qk_rope_head_dim",),
     "v_dim": ("v_head_dim",),
 }
+DROPOUT: Keys = {
+    "hidden_dropout": (
+        "resid_pdrop",
+        "resid_dropout",
+        "residual_dropout",
+        "hidden_dropout",
+        "dropout",
+    ),
+    "attention_dropout": ("attn_pdrop", "attention_dropout"),
+}
+"""Field of Architecture → keys of the probability in a config.json."""
 
 
 _NONE: Mapping[str, Any] = {}
@@ -106,6 +117,8 @@ _N: Keys = {
     "most": ("n_positions", "n_ctx"),
 }
 _WRITTEN = {"activation": "eager"}
+_DROPPED = {"hidden_dropout": True, "attention_dropout": True}
+"""Of types whose probabilities are 0.1 where config.json has none; OPT's is of hidden alone."""
 _GPTJ = {
     **_PLAIN,
     **_WRITTEN,
@@ -146,7 +159,14 @@ FAMILIES: Mapping[str, ModelFamily] = {
     ),
     "phi3": ModelFamily({"fused_qkv": True, "fused_gate_up": True, "rotary": "part"}, _TIED),
     "gpt2": ModelFamily(
-        {**_LEARNED, **_WRITTEN, "tied": True, "fused_qkv": True, "transposed": True},
+        {
+            **_LEARNED,
+            **_WRITTEN,
+            **_DROPPED,
+            "tied": True,
+            "fused_qkv": True,
+            "transposed": True,
+        },
         _TIED,
         _N,
         four=True,
@@ -165,7 +185,11 @@ FAMILIES: Mapping[str, ModelFamily] = {
         four=True,
     ),
     "gpt_bigcode": ModelFamily(
-        {**_LEARNED, "tied": True, "fused_qkv": True}, _TIED, _N, four=True, learned=0
+        {**_LEARNED, **_DROPPED, "tied": True, "fused_qkv": True},
+        _TIED,
+        _N,
+        four=True,
+        learned=0,
     ),
     "gptj": ModelFamily(_GPTJ, _TIED, _N, four=True),
     "codegen": ModelFamily({**_GPTJ, "fused_qkv": True}, _TIED, _N, four=True),
@@ -190,7 +214,7 @@ FAMILIES: Mapping[str, ModelFamily] = {
         four=True,
     ),
     "opt": ModelFamily(
-        {**_LEARNED, "tied": True, "activation": "relu"},
+        {**_LEARNED, "tied": True, "activation": "relu", "hidden_dropout": True},
         {**_TIED, "enable_bias": ("qkv_bias", "out_bias", "mlp_bias")},
         {"ffn": ("ffn_dim",), "embedding_dim": ("word_embed_proj_dim",)},
         learned=2,

@@ -9,6 +9,7 @@ from jobgen.model.units import clip
 from jobgen.named_tuple import NamedTuple
 from jobgen.strategy.shapes.architecture import Architecture, Experts, Mla
 from jobgen.strategy.shapes.families import (
+    DROPOUT,
     EXPERTS,
     FAMILIES,
     KEYS,
@@ -156,7 +157,7 @@ def _built(data: _Config, family: ModelFamily, name: str) -> Architecture | None
     fields["ffn"] = fields["ffn"] or 4 * hidden
     if family.learned is not None:
         fields["positions"] = data.need(keys["most"]) + family.learned
-    fields |= _rotation(data)
+    fields |= _rotation(data) | _dropout(data)
     if family.latent:
         mla = _latent(data)
         fields |= {"mla": mla, "kv_heads": heads, "head_dim": mla.nope_dim + mla.rope_dim}
@@ -186,6 +187,12 @@ def _rotation(data: _Config) -> dict[str, Any]:
     if isinstance(part, (int, float)) and 0 < part <= 1:
         fields["rotary_percent"] = float(part)
     return fields
+
+
+def _dropout(data: _Config) -> dict[str, bool]:
+    """What is dropped out, as far as the file has probabilities."""
+    rates = {field: data.data.get(data.name(keys)) for field, keys in DROPOUT.items()}
+    return {field: rate > 0 for field, rate in rates.items() if isinstance(rate, (int, float))}
 
 
 def _latent(data: _Config) -> Mla:

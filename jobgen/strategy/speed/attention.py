@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from jobgen.strategy.estimate import ClusterHardware
+from jobgen.strategy.memory.layer import get_softmax_bytes, has_autocast
 from jobgen.strategy.setup import Setup
 from jobgen.strategy.shapes.architecture import Architecture
 from jobgen.strategy.speed import products, rates
@@ -13,6 +14,9 @@ products, and by operations between them that scale, mask and normalize
 (transformers, models/llama/modeling_llama.py, ``eager_attention_forward``)."""
 _CAST = (16.0, 18.0)
 """The same in 16 bits, of which softmax makes 32: tests/strategy/speed/scored.py."""
+_AUTOCAST = (14.0, 18.0)
+"""The same under autocast, where the mask that is added is fp32 and makes the scores so
+(transformers, masking_utils.py, ``eager_mask``): softmax casts nothing."""
 _MEGATRON = (6.5, 10.5)
 """Of Megatron-LM: by the products, by softmax, which is one kernel, and by dropout, whose mask is
 half as wide (core/transformer/dot_product_attention.py)."""
@@ -69,4 +73,11 @@ def count_score_passes(setup: Setup) -> tuple[float, float]:
         return _MEGATRON
     if sizes.gated and not (sizes.rotary or sizes.positions):
         return _SLOPED
-    return _PLAIN if setup.recipe.compute >= rates.FP32 else _CAST
+    width = setup.recipe.compute
+    if has_autocast(setup):
+        ahead, back = _AUTOCAST
+    else:
+        ahead, back = _PLAIN if get_softmax_bytes(setup) == width else _CAST
+    # dropout reads and writes the scores, and a mask of a byte, in either pass
+    dropped = (2 + 1 / width) * setup.attention_dropout
+    return ahead + dropped, back + dropped

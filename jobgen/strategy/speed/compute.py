@@ -11,7 +11,11 @@ from jobgen.strategy.shapes.architecture import Tensor
 from jobgen.strategy.spec import Batch, Mesh, Offloaded
 from jobgen.strategy.speed import products, rates
 from jobgen.strategy.speed.attention import compute_attention, get_head_dims
-from jobgen.strategy.speed.elementwise import count_elementwise, count_moved
+from jobgen.strategy.speed.elementwise import (
+    count_elementwise,
+    count_moved,
+    count_single_operations,
+)
 from jobgen.strategy.speed.kernels import count_added, count_kernels
 
 _LOSS_BYTES = {"plain": 32, "narrow": 16}
@@ -125,9 +129,13 @@ def _layer(setup: Setup, machine: ClusterHardware, tensors: tuple[Tensor, ...]) 
     core = compute_attention(setup, machine)
     rest = count_elementwise(setup, tensors) / rates.get_memory_rate(machine)
     moved = count_moved(setup, tensors) / rates.get_memory_rate(machine)
+    ahead, back = (
+        bytes_ / rates.get_memory_rate(machine)
+        for bytes_ in count_single_operations(setup, tensors)
+    )
     return LayerTimes(
-        linear.forward + core.forward + rest + moved,
-        linear.backward + core.backward + 2 * rest + moved,
+        linear.forward + core.forward + rest + moved + ahead,
+        linear.backward + core.backward + 2 * rest + moved + back,
         core.forward,
         linear.forward,
         count_kernels(setup, tensors),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobgen.strategy.memory.layer import get_residual_bytes
+from jobgen.strategy.memory.layer import get_residual_bytes, has_autocast
 from jobgen.strategy.setup import Setup
 from jobgen.strategy.shapes.architecture import Tensor, has_experts
 from jobgen.strategy.speed import products, rates
@@ -13,6 +13,9 @@ _COMPLEX = ("torchtitan",)
 torch.compile makes no code of its own (torch/_inductor/lowering.py)."""
 
 
+_OWN_LAYERS = ("megatron", "megatron-deepspeed", "paddle")
+"""Frameworks with layers of their own, which are not those of transformers."""
+
 _COMPILED_GATES = ("automodel",)
 """Frameworks that compile the gate of experts (nemo_automodel/components/moe/experts.py)."""
 
@@ -20,6 +23,14 @@ _BIAS_BYTES = 32
 """Bytes that Megatron-LM reads and writes of each result of an expert to add a bias to it, in
 either pass on the average: the bias times the token's weight, a sum, the results of all experts
 joined, in fp32, and a cast (core/transformer/moe/experts.py, ``_apply_bias``)."""
+
+
+_WRITTEN = (18, 29)
+"""Times that GELU written out reads or writes a tensor of its input's width, forward, and backward
+with the sum for the bias before it (transformers, activations.py, ``NewGELUActivation``; counted by
+tests/strategy/speed/scored.py)."""
+_WRITTEN_AUTOCAST = (76, 120)
+"""Bytes of each element under autocast, where pow computes in fp32, and what follows from it."""
 
 
 def count_elementwise(setup: Setup, tensors: tuple[Tensor, ...]) -> float:
@@ -36,13 +47,15 @@ def count_elementwise(setup: Setup, tensors: tuple[Tensor, ...]) -> float:
     fused = setup.compiled or is_fused_layer(setup)
     whole = fused or (setup.fused_norms and not setup.legacy)
     width = float(sizes.hidden * _count_stream(setup, e))
-    if setup.hidden_dropout:  # alone, or joined with the sum, only what was dropped is written
+    if setup.hidden_dropout and not _has_single_operations(setup):
+        # alone, or joined with the sum, only what was dropped is written
         width += 2 * sizes.hidden * (1 if fused or setup.legacy else 2 * e + 1)
     if setup.sequence_parallel:
         width /= tp
     joined_gate = has_experts(tensors) and setup.framework in _COMPILED_GATES
     gate = 3 if fused or joined_gate else 5
-    width += _ffn(setup, tensors) / tp * (gate if sizes.gated else 2) * e
+    plain = 0 if is_written_out(setup) else 2
+    width += _ffn(setup, tensors) / tp * (gate if sizes.gated else plain) * e
     if sizes.rotary and not sizes.positions:
         turned = (sizes.heads + sizes.kv_heads) * sizes.head_dim / tp
         joined = whole and setup.framework not in _COMPLEX
@@ -51,6 +64,29 @@ def count_elementwise(setup: Setup, tensors: tuple[Tensor, ...]) -> float:
     if setup.repeat_kv and sizes.kv_heads < sizes.heads:
         width += 2 * e * (sizes.heads + sizes.kv_heads) * sizes.head_dim / tp
     return width * setup.tokens
+
+
+def count_single_operations(setup: Setup, tensors: tuple[Tensor, ...]) -> tuple[float, float]:
+    """Bytes that are read and written, forward and backward, by PyTorch's own operations where a
+    compiler or Megatron-LM joins them: GELU written out, and dropout, which writes a mask of a byte
+    that the backward pass reads."""
+    if not _has_single_operations(setup):
+        return 0.0, 0.0
+    e, width = setup.recipe.compute, _ffn(setup, tensors) / setup.mesh.tp
+    dropped = 2.0 * setup.model.sizes.hidden * (2 * e + 1) * setup.hidden_dropout
+    ahead, back = 0.0, 0.0
+    if is_written_out(setup):
+        ahead, back = _WRITTEN_AUTOCAST if has_autocast(setup) else (e * n for n in _WRITTEN)
+    return setup.tokens * (width * ahead + dropped), setup.tokens * (width * back + dropped)
+
+
+def is_written_out(setup: Setup) -> bool:
+    """Whether the activation is GELU in single operations."""
+    return setup.model.sizes.activation == "eager" and _has_single_operations(setup)
+
+
+def _has_single_operations(setup: Setup) -> bool:
+    return not (setup.compiled or setup.framework in _OWN_LAYERS)
 
 
 def is_fused_layer(setup: Setup) -> bool:
@@ -85,10 +121,15 @@ def _count_stream(setup: Setup, e: int) -> int:
         norm = 28 if stream == rates.FP32 else 6 * e + 24
     casts = 0
     if stream > e and not setup.compiled:
-        ahead = 1 if sizes.fused_qkv else 3
-        inner = 1 if sizes.fused_gate_up or not sizes.gated else 2
-        casts = (ahead + inner) * (stream + e)
+        casts = count_cast_inputs(setup) * (stream + e)
     return sizes.norms * norm + sums + casts
+
+
+def count_cast_inputs(setup: Setup) -> int:
+    """Linear layers of one layer that each cast what a norm returns."""
+    sizes = setup.model.sizes
+    ahead = 1 if sizes.fused_qkv else 3
+    return ahead + (1 if sizes.fused_gate_up or not sizes.gated else 2)
 
 
 def _ffn(setup: Setup, tensors: tuple[Tensor, ...]) -> int:

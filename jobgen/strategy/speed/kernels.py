@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from jobgen.strategy.setup import Setup
+from jobgen.strategy.memory.layer import has_autocast
+from jobgen.strategy.setup import LINEAR, Setup
 from jobgen.strategy.shapes.architecture import Tensor, has_experts
 from jobgen.strategy.spec import TRAITS
 from jobgen.strategy.speed import products, rates
+from jobgen.strategy.speed.elementwise import count_cast_inputs, is_written_out
 
 _UNPACK_OPS = 10
 """More for each quantized matrix that single operations make 16 bits wide: shift, cast, mask and
@@ -36,6 +38,11 @@ calls of Python and C functions, where a Llama's layer of transformers makes 119
 kernels. Counted on a CPU: tests/strategy/speed/hooked.py."""
 _SHARDED = 3
 """The stage of ZeRO that also shards parameters."""
+_WRITTEN_OPS = 8
+"""Of GELU written out (transformers, activations.py, ``NewGELUActivation``)."""
+_SCORE_OPS = 6
+"""Of attention whose scores are in memory, without casts: two products, scaling, a mask, softmax,
+and a copy of the result (transformers, models/gpt2, ``eager_attention_forward``)."""
 _LORA_OPS = 7
 """More for each adapter: dropout, two casts, two products, scaling, a sum."""
 
@@ -68,9 +75,10 @@ def _has_biases(setup: Setup) -> bool:
 def count_kernels(setup: Setup, tensors: tuple[Tensor, ...]) -> int:
     """Kernels that one layer starts in its forward pass, as transformers' models are written.
 
-    One for each product, three of attention, two sums; a norm is one, an RMSNorm six (to fp32,
-    square, mean, root, product, product); rotation ten, five for queries and for keys; an
-    activation one, and one for its gate. Compiled, what stands between products is one. Of
+    One for each product, three of attention, two sums, one for each dropout; a norm is one, an
+    RMSNorm six (to fp32, square, mean, root, product, product); rotation ten, five for queries and
+    for keys; an activation one, and one for its gate, GELU written out eight. Compiled, what stands
+    between products is one. Of
     Megatron-LM's layer, operations are counted where torch dispatches them.
     """
     sizes = setup.model.sizes
@@ -90,7 +98,22 @@ def count_kernels(setup: Setup, tensors: tuple[Tensor, ...]) -> int:
         turned = 0
     unpacked = _UNPACK_OPS * linear if is_unpacked(setup) else 0
     unpacked += 2 * linear if products.is_prepared(setup) else 0
-    return linear + 3 + 2 + norms + turned + 1 + sizes.gated + _LORA_OPS * adapted + unpacked
+    activation = _WRITTEN_OPS if is_written_out(setup) else 1 + sizes.gated
+    core = 3 if setup.flash else _SCORE_OPS
+    core += 2 * setup.hidden_dropout + (setup.attention_dropout and not setup.flash)
+    casts = _count_casts(setup, tensors)
+    return linear + core + 2 + norms + turned + activation + casts + _LORA_OPS * adapted + unpacked
+
+
+def _count_casts(setup: Setup, tensors: tuple[Tensor, ...]) -> int:
+    """Casts of autocast in one layer: of weights and biases, which are forgotten when its context
+    ends (torch, aten/src/ATen/autocast_mode.cpp, ``clear_cache``), of the norms' outputs for the
+    linear layers that read them, of scores after softmax, and around GELU written out."""
+    if not has_autocast(setup) or setup.adapters is not None:
+        return 0
+    weights = sum(tensor.kind in LINEAR for tensor in tensors)
+    scores = not setup.flash
+    return weights + count_cast_inputs(setup) + scores + 2 * is_written_out(setup)
 
 
 def _count_megatron_ops(setup: Setup, tensors: tuple[Tensor, ...]) -> int:

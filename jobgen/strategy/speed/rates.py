@@ -157,6 +157,10 @@ CPU_ADAM = 0.257e-9
 """Seconds for a parameter of DeepSpeed's CPU Adam on a node, and of PyTorch's: Table 4 of
 ZeRO-Offload (arXiv 2101.06840), 2.57 s and 14.76 s for ten billion."""
 CPU_ADAM_TORCH = 1.476e-9
+CPU_ADAM_BYTES = 7 * FP32
+"""Of the host's memory that DeepSpeed's reads and writes for a parameter: four fp32 values are
+read, three written (csrc/includes/cpu_adam.h). Other passes over the host's memory run at
+the rate that this makes of CPU_ADAM, 109 GB/s."""
 
 
 def get_matmul_rate(

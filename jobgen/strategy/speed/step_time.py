@@ -12,6 +12,7 @@ from jobgen.strategy.speed import (
     collectives,
     compute,
     copies,
+    host_update,
     kernels,
     measured_compute,
     rates,
@@ -29,10 +30,6 @@ _BESIDE: dict[When, dict[Collective, str]] = {
 }
 """Products beside which tp sends: the gradient of a result is gathered for the product that made
 the result, and that of an input is reduced after the one that took the input."""
-
-
-_OFFLOADS_BESIDE = ("torchtune",)
-"""Frameworks that move checkpoints to the host beside what they compute."""
 
 
 class Passes(NamedTuple):
@@ -256,40 +253,12 @@ def _update(setup: Setup, machine: ClusterHardware, passes: Passes) -> tuple[flo
     local = mine / shards
     states = recipe.params + recipe.master + recipe.moments
     if setup.offload.optimizer:
-        return _on_host(setup, machine, local, states)
+        return host_update.compute_host_update(setup, machine, local, states, passes.backward)
     bytes_ = (2 * states + recipe.grads) if setup.fused_step else 20 * rates.FP32
     update = local * (bytes_ + 3 * recipe.grads) / rates.get_memory_rate(machine)
     if recipe.params > recipe.compute:  # the working copy is cast whenever it is gathered
         gathers = setup.batch.accumulation * (1 + traffic.gathers_again(setup))
         cast = local * (recipe.params + recipe.compute)
         update += cast * gathers / rates.get_memory_rate(machine)
-    return update, _activations(setup, machine, passes)
-
-
-def _on_host(
-    setup: Setup, machine: ClusterHardware, local: float, states: float
-) -> tuple[float, float]:
-    """CPU Adam over the parameters of all ranks of the node, gradients down and parameters up."""
-    ranks = min(setup.world_per_node, setup.mesh.world)
-    each = rates.CPU_ADAM if setup.framework == "deepspeed" else rates.CPU_ADAM_TORCH
-    recipe = setup.recipe
-    moved = local * (recipe.grads + recipe.compute) / machine.host
-    if setup.offload.params:
-        moved += 2 * setup.batch.accumulation * local * recipe.compute / machine.host
-    if setup.offload.to == "nvme":
-        moved += 2 * states * local * ranks / machine.disk
-    return each * local * ranks, moved
-
-
-def _activations(setup: Setup, machine: ClusterHardware, passes: Passes) -> float:
-    """Seconds of moving checkpoints to the host and back, as far as computing does not hide it:
-    torchtune has a stream for that (training/_activation_offloading.py), and torch's
-    ``save_on_cpu`` copies in the stream that computes (torch/autograd/graph.py)."""
-    if not setup.offload_activations:
-        return 0.0
-    layers = setup.model.sizes.layers / setup.mesh.pp
-    one = layers * setup.tokens * setup.model.sizes.hidden * setup.recipe.compute / machine.host
-    late = 2 * one
-    if setup.framework in _OFFLOADS_BESIDE:
-        late = max(0.0, one - passes.forward) + max(0.0, one - passes.backward)
-    return late * setup.batch.accumulation
+    moved = host_update.compute_activation_copies(setup, machine, passes.forward, passes.backward)
+    return update, moved

@@ -84,6 +84,25 @@ def test_megatron_drops_out_unless_its_words_say_otherwise(
     assert not setup().hidden_dropout
 
 
+@pytest.mark.parametrize(
+    ("model", "hidden", "attention"),
+    [
+        ("openai-community/gpt2", True, True),
+        ("facebook/opt-1.3b", True, False),
+        ("microsoft/phi-2", True, False),
+        ("microsoft/phi-1_5", False, False),
+        ("EleutherAI/pythia-1b", False, False),
+    ],
+)
+def test_models_of_transformers_drop_out_what_their_configuration_has(
+    model: str, hidden: bool, attention: bool
+) -> None:
+    asked = ask(model, framework="hf-trainer", strategy=Parallel(type="ddp"))
+    decided = decide(asked.train, asked.sizes, asked.world, launcher="torchrun")
+    found = build_setup(decided, asked)
+    assert (found.hidden_dropout, found.attention_dropout) == (hidden, attention)
+
+
 def megatron(words: tuple[str, ...], strategy: str = "3d") -> Setup:
     """A program of Megatron-LM with these words."""
     asked = ask(

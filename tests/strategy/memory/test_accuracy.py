@@ -368,6 +368,16 @@ def test_a_gpu_is_of_the_form_that_is_named(words: str, memory: str, name: str) 
     assert bool(machine.fast8) == (machine.architecture != "Ampere")
 
 
+@pytest.mark.parametrize(
+    ("words", "memory", "rate"),
+    [("V100-SXM3-32GB", "32", 13e9), ("A100-80GB", "80", 26e9), ("H100-80GB", "80", 55e9)],
+)
+def test_the_host_is_as_near_as_the_pcie_of_the_gpus_generation(
+    words: str, memory: str, rate: float
+) -> None:
+    assert read(gpu=words, gpu_mem_gb=memory).machine.host == rate
+
+
 def test_torchtitan_compiles_its_loss_since_april_2025() -> None:
     for date, loss in (("2025-01", "plain"), ("202506", "compiled"), ("2025", "compiled")):
         assert read(source=f"torchtitan ({date})", compile="1").setup.loss == loss, date

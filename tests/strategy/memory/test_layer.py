@@ -40,6 +40,14 @@ def test_dropout_keeps_a_byte_of_each_element_that_two_blocks_return() -> None:
     assert layer(divided) - layer(divided._replace(hidden_dropout=False)) == H
 
 
+def test_scores_that_are_dropped_out_are_kept_before_and_after_with_a_mask() -> None:
+    eager = SMALL._replace(flash=False)
+    dropped = eager._replace(attention_dropout=True)
+    assert layer(dropped) - layer(eager) == A  # a mask: they are cast after softmax in any case
+    assert layer(dropped, transposed=True) - layer(eager, transposed=True) == A * (1 + 2)
+    assert layer(SMALL._replace(attention_dropout=True)) == layer()
+
+
 def test_gemma_multiplies_in_fp32_and_has_two_norms_more() -> None:
     wide = 2 * (NORM + 2 * H)
     assert layer(wide_norm=True) == wide + ATTENTION + 4 * 2 * F

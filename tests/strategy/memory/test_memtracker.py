@@ -42,11 +42,19 @@ def cases(ways: Sequence[str]) -> list[object]:
     return one_of_each([(*case, way) for case in CASES for way in ways], kept)
 
 
-def setup(kind: str, precision: str, recompute: str, layers: int = 2, vocab: int = 64) -> Setup:
+def setup(
+    kind: str,
+    precision: str,
+    recompute: str,
+    layers: int = 2,
+    vocab: int = 64,
+    *,
+    drops: bool = False,
+) -> Setup:
     """One GPU that trains the same model on as many tokens."""
     from tests.strategy.memory import traced
 
-    arch, doubts = read(traced.config(kind, layers, vocab).to_dict(), kind)
+    arch, doubts = read(traced.config(kind, layers, vocab, drops=drops).to_dict(), kind)
     assert arch is not None
     assert not doubts
     return Setup(
@@ -57,6 +65,8 @@ def setup(kind: str, precision: str, recompute: str, layers: int = 2, vocab: int
         traced.SEQ,
         RECIPES[_RECIPES[precision]],
         recompute=recompute,  # type: ignore[arg-type]
+        hidden_dropout=arch.hidden_dropout,
+        attention_dropout=arch.attention_dropout,
     )
 
 
@@ -109,6 +119,27 @@ def test_scores_in_memory_need_what_the_formula_says(
     found = traced.trace(kind, precision, recompute, 2, attention="eager")
     most = 2 * said.layer + max(said.working, said.ending)
     assert most == pytest.approx(found.peak, rel=WITHIN)
+
+
+@pytest.mark.parametrize("flash", [True, False])
+@pytest.mark.parametrize(
+    ("kind", "precision", "recompute"),
+    [("gpt2", "bf16", "none"), ("gpt2", "fp32", "full"), ("opt", "bf16", "none")],
+)
+def test_dropout_needs_what_the_formula_says(
+    kind: str, precision: str, recompute: str, flash: bool
+) -> None:
+    from tests.strategy.memory import traced
+
+    said = compute_kept(setup(kind, precision, recompute, drops=True)._replace(flash=flash))
+    attention = "causal" if flash else "eager"
+    two, three = (
+        traced.trace(kind, precision, recompute, layers, attention=attention, drops=True)
+        for layers in (2, 3)
+    )
+    assert said.layer == pytest.approx(three.kept - two.kept, rel=0.01)
+    most = 2 * said.layer + max(said.working, said.ending)
+    assert most == pytest.approx(two.peak, rel=WITHIN)
 
 
 @pytest.mark.parametrize(("kind", "precision", "recompute"), cases(["none", "full"]))

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from functools import cache
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
 import torch
 import transformers
@@ -50,6 +51,11 @@ CONFIGS: dict[str, dict[str, Any]] = {
     "opt": {**_SIZES, "ffn_dim": 2048, "dropout": 0.0, "word_embed_proj_dim": 512},
 }
 """``model_type`` → the sizes of a small one."""
+DROPPED: dict[str, dict[str, Any]] = {
+    "gpt2": {"resid_pdrop": 0.1, "attn_pdrop": 0.1, "embd_pdrop": 0.1},
+    "opt": {"dropout": 0.1},
+}
+"""``model_type`` → the default probabilities, which CONFIGS sets to 0."""
 
 
 class Traced(NamedTuple):
@@ -60,10 +66,13 @@ class Traced(NamedTuple):
     peak: int
 
 
-def config(kind: str, layers: int, vocab: int) -> transformers.PretrainedConfig:
+def config(
+    kind: str, layers: int, vocab: int, *, drops: bool = False
+) -> transformers.PretrainedConfig:
     """The configuration of a small model with this many layers and words."""
+    sizes = {**CONFIGS[kind], **(DROPPED[kind] if drops else {})}
     made: transformers.PretrainedConfig = transformers.AutoConfig.for_model(
-        kind, num_hidden_layers=layers, vocab_size=vocab, **CONFIGS[kind]
+        kind, num_hidden_layers=layers, vocab_size=vocab, **sizes
     )
     return made
 
@@ -76,12 +85,19 @@ def trace(
     layers: int,
     vocab: int = 64,
     attention: str = "causal",
+    *,
+    drops: bool = False,
 ) -> Traced:
-    """One forward and one backward pass under FakeTensorMode."""
+    """One forward and one backward pass under FakeTensorMode, with dropout as GPUs have it."""
     wide = precision != "bf16"
     amp = torch.autocast("cpu", torch.bfloat16) if precision == "autocast" else nullcontext()
-    with FakeTensorMode(allow_non_fake_inputs=True), set_checkpoint_early_stop(False):
-        made = config(kind, layers, vocab)
+    functions = torch.nn.functional
+    with (
+        FakeTensorMode(allow_non_fake_inputs=True),
+        set_checkpoint_early_stop(False),
+        patch.object(functions, "dropout", _drop if drops else functions.dropout),
+    ):
+        made = config(kind, layers, vocab, drops=drops)
         model = _model(made, torch.float32 if wide else torch.bfloat16, attention)
         if recompute != "none":
             for layer in _layers(model):
@@ -95,6 +111,15 @@ def trace(
             kept = _rest(tracker.get_tracker_snapshot("current"))
             loss.backward()
             return Traced(kept, _rest(tracker.get_tracker_snapshot("peak")))
+
+
+def _drop(value: torch.Tensor, p: float, training: bool, *_: bool) -> torch.Tensor:
+    """CUDA's dropout is one operation that keeps a mask of a byte; a CPU's is a product with noise
+    of the tensor's type."""
+    if not p:
+        return value
+    dropped: torch.Tensor = torch.ops.aten.native_dropout(value, p, training)[0]
+    return dropped
 
 
 def _rest(snapshot: dict[torch.device, dict[Any, int]]) -> int:
@@ -124,8 +149,10 @@ def _causal(module: Any, query: Any, key: Any, value: Any, _mask: Any, **words: 
     """sdpa as transformers calls it for whole sequences on a GPU.
 
     transformers cannot look into fake tensors to see that no mask is needed, and sdpa has no
-    softcap, which flash attention computes without keeping anything.
+    softcap, which flash attention computes without keeping anything. Nor does it keep what it drops
+    out, for which the CPU has no kernel.
     """
+    words["dropout"] = 0.0
     for gone in ("softcap", "sliding_window"):
         words.pop(gone, None)
     return sdpa_attention_forward(module, query, key, value, None, **words)

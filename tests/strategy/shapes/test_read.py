@@ -172,3 +172,25 @@ def test_whatever_a_file_says_a_model_is_whole_or_missing(
 def test_one_hostile_value_never_breaks_the_reading(row: HubModel, key: str, value: object) -> None:
     arch, why = read({**build_config(row), key: value}, row.id)
     assert why or arch is not None
+
+
+@pytest.mark.parametrize(
+    ("kind", "keys", "drops"),
+    [
+        ("gpt2", {}, (True, True)),
+        ("gpt2", {"resid_pdrop": 0.0}, (False, True)),
+        ("gpt2", {"attn_pdrop": 0, "resid_pdrop": 0.2}, (True, False)),
+        ("opt", {}, (True, False)),
+        ("opt", {"dropout": 0.0, "attention_dropout": 0.1}, (False, True)),
+        ("llama", {"attention_dropout": 0.0}, (False, False)),
+        ("starcoder2", {"residual_dropout": 0.1, "attention_dropout": 0.1}, (True, True)),
+        ("gpt2", {"resid_pdrop": "0.0"}, (True, True)),
+    ],
+)
+def test_dropout_is_what_the_file_or_its_type_has(
+    kind: str, keys: dict[str, Any], drops: tuple[bool, bool]
+) -> None:
+    row = next(row for row in shapes() if row.type == kind)
+    arch, _ = read({**build_config(row), **keys}, row.id)
+    assert arch is not None
+    assert (arch.hidden_dropout, arch.attention_dropout) == drops

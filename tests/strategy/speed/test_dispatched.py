@@ -17,10 +17,13 @@ from jobgen.strategy.shapes.architecture import Architecture, Experts
 from jobgen.strategy.shapes.count import build_model
 from jobgen.strategy.spec import Batch, Mesh
 from jobgen.strategy.speed.attention import count_score_passes
+from jobgen.strategy.speed.elementwise import count_single_operations
 from jobgen.strategy.speed.kernels import count_added, count_hooks, count_kernels
 
 LLAMA = Architecture("llama", 2, 64, 4, 2, 16, 128, 64)
 GPT = LLAMA._replace(kv_heads=4, ffn=256, gated=False, positions=32, layer_norm=True, rotary="")
+GPT2 = GPT._replace(activation="eager", fused_qkv=True, qkv_bias=True, out_bias=True, mlp_bias=True)
+GPT2 = GPT2._replace(transposed=True)
 
 
 def build(shape: Architecture, strategy: str = "ddp") -> Setup:
@@ -59,7 +62,29 @@ def test_scores_are_read_and_written_as_often_as_torch_does() -> None:
         "sloped": build(sloped),
     }
     found = {name: list(count_score_passes(setup)) for name, setup in expected.items()}
-    assert found == run("scored.py")
+    assert found == run("scored.py")["scores"]
+
+
+@pytest.mark.train("torch", "transformers")
+@pytest.mark.parametrize("recipe", ["fp32", "bf16", "autocast"])
+@pytest.mark.parametrize("rate", [0.0, 0.1])
+def test_gpt2_moves_as_much_and_starts_as_many_kernels_as_torch_does(
+    recipe: str, rate: float
+) -> None:
+    found = run("scored.py")["gpt2"][f"{recipe} {rate}"]
+    drops = rate > 0
+    setup = build(GPT2)._replace(
+        recipe=RECIPES["pure" if recipe == "bf16" else recipe],
+        flash=False,
+        hidden_dropout=drops,
+        attention_dropout=drops,
+    )
+    tensors = setup.model.layers[0].tensors
+    assert list(count_score_passes(setup)) == found["scores"]
+    assert count_kernels(setup, tensors) == found["kernels"]
+    masks = setup.tokens * 2 * GPT2.hidden * (2 * setup.recipe.compute + 1) * drops
+    moved = [(each - masks) / setup.tokens for each in count_single_operations(setup, tensors)]
+    assert moved == [each * GPT2.ffn for each in found["inner"]]
 
 
 @pytest.mark.train("torch", "transformers", "megatron")

@@ -1,0 +1,97 @@
+"""Seconds of an optimizer whose states lie in the host's memory, and of copies over PCIe."""
+
+from __future__ import annotations
+
+from jobgen.strategy.estimate import ClusterHardware
+from jobgen.strategy.setup import Setup
+from jobgen.strategy.spec import TRAITS
+from jobgen.strategy.speed import rates
+
+_SHARDS_PARAMETERS = 3
+"""The stage of ZeRO."""
+
+_CHECKS = 60
+"""Bytes of a 16-bit gradient's element that ZeRO-1 and ZeRO-2 read and write on the GPU before they
+copy it (deepspeed/runtime/zero/stage_1_and_2.py): 18 for its norm in fp64
+(``set_norm_for_param_grad_in_gpu``), 36 to look for inf and nan, an operation each
+(``_has_inf_or_nan``), and 6 to make it fp32 (``async_inplace_copy_grad_to_fp32_buffer_from_gpu``).
+"""
+
+_OFFLOADS_BESIDE = ("torchtune",)
+"""Frameworks that move checkpoints to the host beside what they compute."""
+
+
+def compute_host_update(
+    setup: Setup, machine: ClusterHardware, local: float, states: float, backward: float
+) -> tuple[float, float]:
+    """Seconds of the optimizer on the host, and of what is copied for it.
+
+    ``local`` are the parameters of a rank, ``states`` the bytes of each and ``backward`` the
+    seconds of a micro-batch's backward pass. All ranks of a node share its memory.
+    """
+    ranks = min(setup.world_per_node, setup.mesh.world)
+    recipe, micro = setup.recipe, setup.batch.accumulation
+    if setup.framework == "deepspeed":
+        update, moved = _run_deepspeed(setup, machine, local, ranks, backward)
+    else:
+        update = rates.CPU_ADAM_TORCH * local * ranks
+        moved = local * (recipe.grads + recipe.compute) / machine.host
+    if setup.offload.params:
+        moved += 2 * micro * local * recipe.compute / machine.host
+    if setup.offload.to == "nvme":
+        moved += 2 * states * local * ranks / machine.disk
+    return update, moved
+
+
+def _run_deepspeed(
+    setup: Setup, machine: ClusterHardware, local: float, ranks: int, backward: float
+) -> tuple[float, float]:
+    """DeepSpeed's step on the host: gradients are scaled in place (``unscale_and_clip_grads``), CPU
+    Adam updates fp32 parameters, and these are copied into 16-bit ones, which go to the GPU unless
+    parameters are offloaded, too (deepspeed/runtime/zero/stage_1_and_2.py and stage3.py)."""
+    narrow = setup.recipe.compute
+    passes = 2 * rates.FP32 + rates.FP32 + narrow
+    update = rates.CPU_ADAM * (1 + passes / rates.CPU_ADAM_BYTES) * local * ranks
+    moved = _move_gradients(setup, machine, local, backward)
+    if not setup.offload.params:
+        moved += local * narrow / machine.host
+    if TRAITS[setup.strategy].stage < _SHARDS_PARAMETERS:
+        update += local * _CHECKS / rates.get_memory_rate(machine)
+    return update, moved
+
+
+def _move_gradients(setup: Setup, machine: ClusterHardware, local: float, backward: float) -> float:
+    """Seconds of gradients' copies, as far as backward passes do not hide them.
+
+    Each micro-batch adds those of the earlier ones on the GPU and brings the sum back, in the type
+    of the parameters; the last one copies it in fp32. ZeRO-3 brings every sum to the GPU again
+    (``partition_grads``), ZeRO-1 and ZeRO-2 only to add to it
+    (``async_accumulate_grad_in_cpu_via_gpu``), and their search for inf and nan lets Python wait
+    for each gradient of the last micro-batch (``update_offload_overflow_tracker``).
+    """
+    alone = TRAITS[setup.strategy].stage < _SHARDS_PARAMETERS
+    micro, once = setup.batch.accumulation, local * setup.recipe.compute / machine.host
+    copied = [2 * once] * micro
+    if alone:
+        copied[0] = once if micro > 1 else 0.0
+    copied[-1] += local * rates.FP32 / machine.host
+    if not setup.overlap_reduce:
+        return sum(copied)
+    late = [max(0.0, seconds - backward) for seconds in copied]
+    return sum(late[:-1]) + (copied[-1] if alone else late[-1])
+
+
+def compute_activation_copies(
+    setup: Setup, machine: ClusterHardware, forward: float, backward: float
+) -> float:
+    """Seconds of moving checkpoints to the host and back, as far as computing does not hide it:
+    torchtune has a stream for that (training/_activation_offloading.py), and torch's
+    ``save_on_cpu`` copies in the stream that computes (torch/autograd/graph.py)."""
+    if not setup.offload_activations:
+        return 0.0
+    layers = setup.model.sizes.layers / setup.mesh.pp
+    one = layers * setup.tokens * setup.model.sizes.hidden * setup.recipe.compute / machine.host
+    late = 2 * one
+    if setup.framework in _OFFLOADS_BESIDE:
+        late = max(0.0, one - forward) + max(0.0, one - backward)
+    return late * setup.batch.accumulation
