@@ -108,8 +108,8 @@ def build_request(look: Inputs, size: Shape, launcher: str, train: Train) -> Pla
     if train.config is not None:
         from jobgen.strategy.dsconfig.user_config import read_batch
 
-        batch = read_batch(look.facts.texts.get(train.config), train.config)
-        ask = ask._replace(config_batch=batch)
+        config = look.facts.texts.get(train.config)
+        ask = ask._replace(config=config, config_batch=read_batch(config, train.config))
     return PlannerRequest(ask, auto=auto)
 
 
@@ -220,6 +220,18 @@ def check_layout(
     )
     place = look.spec.find_place("train", "global_batch")
     yield PlanCheck("warn", message, "J253", f"set global_batch: {enough}", place)
+
+
+def check_precision(
+    look: Inputs, chosen: ResolvedTrain, request: PlannerRequest
+) -> Iterator[PlanCheck]:
+    """A warning where GPUs have no 8-bit products for ``fp8``: they take longer than without."""
+    ask = request.ask
+    if ask is None or not chosen.train.fp8 or ask.machine.fast8:
+        return
+    message = f"train: {ask.machine.gpu} multiplies no 8-bit floats, so that fp8 saves no time"
+    place = look.spec.find_place("train", "fp8")
+    yield PlanCheck("warn", message, "J236", "set fp8: false, or use Hopper GPUs or later", place)
 
 
 def estimate_memory(chosen: ResolvedTrain, request: PlannerRequest) -> Estimate | None:

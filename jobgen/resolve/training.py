@@ -93,6 +93,7 @@ def plan_training(look: Inputs, size: Shape, launcher: str, runs: Program, sized
         *((planner_request.check_memory(look, size, estimate),) if estimate else ()),
         *check_measured(look, train),
         *planner_request.check_layout(look, chosen, request),
+        *planner_request.check_precision(look, chosen, request),
         *clashes,
         *(one.check for one in differing),
         *check_readers(look.spec, look.facts, launcher, decided.framework, made.args),

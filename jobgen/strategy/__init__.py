@@ -57,6 +57,7 @@ def check_train(
     chosen = choose_framework(train, launcher)
     found = [
         *rules.check_rules(train, chosen),
+        *rules.check_length(train, sizes),
         *(rules.check_launcher(chosen, launcher) if launcher else ()),
     ]
     divided = list(mesh.check_mesh(train, sizes, world, launcher))

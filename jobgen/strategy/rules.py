@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from jobgen.strategy.spec import TRAITS, TrainDiagnostic, Trait
+from jobgen.strategy.spec import TRAITS, ModelSizes, TrainDiagnostic, Trait
 from jobgen.strategy.supported import check_supported
 from jobgen.wording import join_words
 
@@ -67,6 +67,18 @@ def _framework(train: Train, trait: Trait, framework: str) -> Iterator[TrainDiag
     hint = f"{framework} supports {', '.join(known)}; {train.strategy.type} runs with {frameworks}"
     path = ("framework",) if train.framework else ("strategy",)
     yield TrainDiagnostic("J236", message, path, hint)
+
+
+def check_length(train: Train, sizes: ModelSizes) -> Iterator[TrainDiagnostic]:
+    """Sequences that are longer than a model's learned positions: it has no embedding for the
+    last tokens."""
+    positions, seq_len = sizes.positions, train.seq_len
+    if positions and seq_len is not None and seq_len > positions:
+        message = f"seq_len {seq_len} is longer than the model's {positions} learned positions"
+        mapped = train.model is not None and not isinstance(train.model, str)
+        hint = f"set seq_len: {positions} or less"
+        hint += f", or positions: {seq_len}" if mapped else ""
+        yield TrainDiagnostic("J138", message, ("seq_len",), hint)
 
 
 def _settings(train: Train, trait: Trait) -> Iterator[TrainDiagnostic]:

@@ -120,6 +120,8 @@ class ModelSizes(NamedTuple):
     vocab: int | None = None
     experts: int | None = None
     """0 of a dense model."""
+    positions: int | None = None
+    """Learned positions; 0 of a model that has none."""
 
 
 class Offloaded(NamedTuple):

@@ -147,6 +147,13 @@ def test_what_does_not_fit_stands_at_the_key_that_decides_it(train: str, line: i
     assert (check.place.line, check.place.col > 1) == (line, True)
 
 
+@pytest.mark.parametrize(("gpu", "warned"), [("A100-SXM4-80GB", True), ("H100-SXM5-80GB", False)])
+def test_8_bit_products_need_gpus_that_have_them(gpu: str, warned: bool) -> None:
+    cluster = GPUS.replace("A100-SXM4-80GB", gpu)
+    made = plan(job(train="{model: meta-llama/Llama-3.1-8B, strategy: fsdp2, fp8: true}"), cluster)
+    assert any("8-bit floats" in check.message for check in made.checks) is warned
+
+
 def test_of_an_unknown_model_nothing_is_said() -> None:
     made = plan(job(train="{model: acme/none-8b, strategy: ddp}"))
     assert not [check for check in made.checks if "GiB" in check.message]

@@ -152,7 +152,6 @@ def test_whatever_is_written_is_trained_as_planned_or_refused(
     ("shape", "keys", "path", "word"),
     [
         ("bias: true, qkv_bias: false", {}, ("model", "qkv_bias"), "bias: true"),
-        ("positions: 512", {}, ("model", "positions"), "positions: 1024"),
         ("experts: 4, bias: true", {"tp": 2}, ("model", "bias"), "bias: false"),
         ("experts: 4, bias: true, shared_ffn: 8", {}, ("model", "bias"), "shared_ffn"),
     ],

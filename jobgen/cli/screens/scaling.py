@@ -34,11 +34,12 @@ def _notes(advice: Advice, nodes: Sequence[int]) -> Iterator[str]:
     if limit is not None and (more := sorted(n for n in rows if n > limit)):
         yield f"{_join(more)}: more than the {count(limit, 'node')} of the cluster"
     yield from _explain_unfit(advice)
-    if any(one.efficiency > 1.005 and can_run(one.option) for one in scale):
-        yield (
-            f"EFF.: {advice.unit}/s per node against the first row that fits; above 100 % because "
-            "each GPU of a larger job updates a smaller shard"
-        )
+    able = [one for one in scale if can_run(one.option)]
+    if any(one.efficiency > 1.005 for one in able):
+        alike = len({one.option.name for one in able}) == 1
+        why = "because each GPU of a larger job updates a smaller shard"
+        why = why if alike else "where a larger job can take a faster strategy"
+        yield f"EFF.: {advice.unit}/s per node against the first row that fits; above 100 % {why}"
 
 
 def _explain_unfit(advice: Advice) -> Iterator[str]:

@@ -51,31 +51,34 @@ _DIVIDES_EXPERTS = ("megatron", "torchtitan")
 def list_rungs(ask: Ask) -> Iterator[Rung]:
     """Everything that this program and these ranks can do, level by level.
 
-    If the framework refuses all of it, all of it is listed: its own message says what to change.
+    If the framework refuses all of it, the plain strategies are listed: the message of what is
+    wrong with them says what to change.
     """
-    refused = []
     able = False
     for rung in _list_possible(ask):
-        if is_refused(rung.train, ask):
-            refused.append(rung)
-        else:
+        if not is_refused(rung.train, ask):
             able = True
             yield rung
     if not able:
-        yield from refused
+        yield from _plain(ask, _list_plain(ask))
+
+
+def _list_plain(ask: Ask) -> list[str]:
+    """Strategies of the framework, the simplest first."""
+    framework = strategy.choose_framework(ask.train, ask.launcher)
+    names = [name for name in _ORDER if _knows(name, framework)]
+    return names[:1] if ask.world.ranks == 1 else names
 
 
 def _list_possible(ask: Ask) -> Iterator[Rung]:
     framework = strategy.choose_framework(ask.train, ask.launcher)
-    plain = [name for name in _ORDER if _knows(name, framework)]
+    plain = _list_plain(ask)
     divided = [
         _expert_parallel(ask, framework),
         *(_divided(ask, framework, pipeline=pipeline) for pipeline in (False, True)),
     ]
     if ask.measured is not None:
         divided = []  # it was measured whole
-    if ask.world.ranks == 1:
-        plain = plain[:1]
     levels = (_plain(ask, plain), _again(ask, plain), *divided, _offloaded(ask, plain))
     names = set()
     for rung in chain.from_iterable(levels):
@@ -95,9 +98,9 @@ def _faulty(train: Train, ask: Ask) -> bool:
 
 
 def is_refused(train: Train, ask: Ask) -> bool:
-    """Whether the framework has no configuration for it."""
-    decided = strategy.decide(train, ask.sizes, ask.world, launcher=ask.launcher)
+    """Whether the framework has no configuration for it, or the user's own contradicts it."""
     world = ask.world
+    decided = strategy.decide(train, ask.sizes, world, launcher=ask.launcher, config=ask.config)
     request = FrameworkRequest(decided, world.nodes, world.ranks_per_node, gpus=world.gpus)
     return bool(configure(request).faults)
 

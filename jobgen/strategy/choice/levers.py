@@ -268,7 +268,7 @@ def _setups(own: Setup, ask: Ask) -> Iterator[tuple[str, Setup]]:
         if less and not is_refused(ask.train.replace(activation_checkpointing=kind), ask):
             yield f"train.activation_checkpointing: {kind}", own._replace(recompute=kind)
     less_at_once = _choose_roomy(_halve_batch(own, ask))
-    if less_at_once is not None:
+    if less_at_once is not None and ask.config_batch is None:  # else the user's file sets it
         yield f"train.micro_batch: {less_at_once.batch.micro}", less_at_once
     lean = has_optimizer(own.framework, "adamw8bit")
     if own.recipe.moments >= 8 and own.adapters is None and lean:

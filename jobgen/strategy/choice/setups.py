@@ -56,8 +56,10 @@ class Ask(NamedTuple):
     """What all times of a step are multiplied by, from such runs."""
     spare_gpus: int = 0
     """GPUs of each node that the job could request, too, each with a rank more."""
+    config: bytes | None = None
+    """The file of ``train.config``."""
     config_batch: ConfigBatch | None = None
-    """What the file of ``train.config`` sets of the batch."""
+    """What it sets of the batch."""
     expandable: bool = False
     """Whether the job's environment sets ``expandable_segments`` of the allocator."""
     tf32: bool = False

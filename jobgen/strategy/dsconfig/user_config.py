@@ -172,12 +172,12 @@ def _contradictions(request: FrameworkRequest, found: UserConfig) -> Iterator[Tr
             continue
         each = said.get(path)
         if each is None and path[-1] == "device" and held != "none":
-            yield _differ(found, path, held, f"train.{key} does not offload it")
+            yield _differ(found, path, held, f"train.{key} does not offload it", _same_in(found))
         elif each is not None and each.key and not _same(held, each.value):
             said_so = (
                 _product(request) if path in _BATCH else f"train.{key} sets it to {each.value}"
             )
-            yield _differ(found, path, held, said_so)
+            yield _differ(found, path, held, said_so, _same_in(found))
     for name in ("fp16", "bf16"):
         path = (name, "enabled")
         held, wanted = get(found.values, path), request.strategy.precision
@@ -195,9 +195,23 @@ def _product(request: FrameworkRequest) -> str:
     )
 
 
-def _differ(found: UserConfig, path: Path, held: object, said: str) -> TrainDiagnostic:
+def _same_in(found: UserConfig) -> str:
+    """The keys of ``train`` that say what the file says of its stage and of offload."""
+    stage = get(found.values, (_ZERO, "stage"))
+    where = [get(found.values, (_ZERO, name, "device")) for name in _OFFLOADS]
+    what = {(True, False): "optimizer", (False, True): "params", (True, True): "both"}
+    offloads = tuple(isinstance(device, str) and device != "none" for device in where)
+    keys = [f"strategy: zero{stage}"] if stage in {1, 2, 3} else []
+    keys += [f"offload: {what[offloads]}"] if offloads in what else []
+    return f"set {' and '.join(keys)}" if keys else ""
+
+
+def _differ(
+    found: UserConfig, path: Path, held: object, said: str, hint: str = ""
+) -> TrainDiagnostic:
     message = f"{found.cite(path)}: {'.'.join(path)} is {held}, but {said}"
-    return _fault(message, f"set the same value in both, or remove it from {found.name}")
+    hint = hint if hint and path[0] == _ZERO else "set the same value in both"
+    return _fault(message, f"{hint}, or remove it from {found.name}")
 
 
 def _arithmetic(found: UserConfig, ranks: int, reader: str) -> Iterator[TrainDiagnostic]:

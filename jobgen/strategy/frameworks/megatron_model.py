@@ -200,11 +200,6 @@ def _check_model(arch: Architecture, request: FrameworkRequest) -> Iterator[Trai
         message = "Megatron-LM supports biases in all linear layers, in none, or in queries, "
         hint = "set bias: true without qkv_bias, or bias: false"
         yield TrainDiagnostic("J252", f"{message}keys and values only", ("model", "qkv_bias"), hint)
-    seq_len = request.strategy.seq_len
-    if arch.positions and seq_len is not None and seq_len > arch.positions:
-        message = f"seq_len {seq_len} is longer than the model's {arch.positions} learned positions"
-        hint = f"set positions: {seq_len}, or seq_len: {arch.positions}"
-        yield TrainDiagnostic("J252", message, ("model", "positions"), hint)
     if arch.experts and arch.experts.bias:
         yield from _check_expert_biases(arch.experts, request)
 

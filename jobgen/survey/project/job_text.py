@@ -41,7 +41,7 @@ def write_job(project: Project, answers: JobAnswers) -> str:
     if launcher.value:
         lines.append(_comment(f"launcher: {launcher.value}", launcher.why))
     lines.append(_comment(f"run: {launcher.run}", "runs in an uploaded copy of this folder"))
-    lines += [*_list_upload(project), "", *_list_environment(project, answers)]
+    lines += [*_list_upload(project), "", *_list_environment(project, program, answers)]
     return "\n".join(lines) + "\n"
 
 
@@ -107,7 +107,9 @@ def _list_upload(project: Project) -> Iterator[str]:
         yield _comment(f"workdir: {{ignore: [{', '.join(ignored)}]}}", "not uploaded")
 
 
-def _list_environment(project: Project, answers: JobAnswers) -> Iterator[str]:
+def _list_environment(
+    project: Project, program: TrainingProgram, answers: JobAnswers
+) -> Iterator[str]:
     """How the environment gets onto a cluster, and the options that a site may need."""
     advice = advise_environment(project)
     if answers.cluster == LOCAL:
@@ -117,7 +119,15 @@ def _list_environment(project: Project, answers: JobAnswers) -> Iterator[str]:
     yield "# Then uncomment:"
     yield from (f"# {line}" for line in advice.keys)
     yield _comment("# slurm: {partition: gpu, account: NAME}", "options of sbatch, if needed")
-    yield _comment("# train: {model: meta-llama/Llama-3.1-8B}", "your model: plan estimates memory")
+    train = f"# train: {{model: meta-llama/Llama-3.1-8B{_name_framework(program)}}}"
+    yield _comment(train, "your model: plan estimates memory")
+
+
+def _name_framework(program: TrainingProgram) -> str:
+    """The framework of a program that reads the Trainer's arguments: the Trainer has a batch of
+    its own where the job sets none."""
+    reads = program.facts.uses("transformers.HfArgumentParser", "trl.TrlParser")
+    return ", framework: hf-trainer" if program.kind == "hf-trainer" and reads else ""
 
 
 def _comment(left: str, comment: str) -> str:

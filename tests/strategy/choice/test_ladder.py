@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from jobgen import strategy
 from jobgen.model.train import Train
 from jobgen.strategy import frameworks
+from jobgen.strategy.batch import ConfigBatch
 from jobgen.strategy.choice.advise import choose_first, estimate_option, find_least
 from jobgen.strategy.choice.ladder import Rung, list_rungs
 from jobgen.strategy.choice.levers import find_levers
@@ -88,6 +91,31 @@ def test_what_no_choice_can_mend_is_left_to_the_framework_to_report() -> None:
     rungs = list(list_rungs(question))
     assert rungs
     assert all(list_faults(question, rung.train) for rung in rungs)
+
+
+def test_a_batch_that_does_not_divide_asks_for_no_axis_that_the_framework_lacks() -> None:
+    question = ask("openai-community/gpt2", framework="hf-trainer", global_batch=100)
+    assert {rung.train.tp for rung in list_rungs(question)} == {1}
+
+
+def test_auto_takes_what_the_users_own_deepspeed_configuration_says() -> None:
+    config = {
+        "train_micro_batch_size_per_gpu": 4,
+        "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}},
+        "bf16": {"enabled": True},
+    }
+    question = ask(LLAMA, framework="deepspeed", micro_batch=None)
+    train = question.train.replace(config="ds.json")
+    question = question._replace(train=train, config=json.dumps(config).encode())
+    rungs = list(list_rungs(question))
+    assert {rung.train.activation_checkpointing for rung in rungs} == {"none", "full"}
+    assert {(r.train.strategy.type, r.train.offload.what) for r in rungs} == {
+        ("zero2", "optimizer")
+    }
+    batch = ConfigBatch(4, 1, "ds.json:1")
+    question = question._replace(config_batch=batch)
+    levers = find_levers(estimate_option(rungs[0], question), question)
+    assert not any("micro_batch" in lever.change for lever in levers)
 
 
 @pytest.mark.parametrize("framework", frameworks.MODULES)

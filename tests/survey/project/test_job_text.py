@@ -118,6 +118,12 @@ def test_one_process_gets_one_gpu_and_the_way_to_more() -> None:
     assert "DistributedDataParallel" in text
 
 
+def test_a_program_that_reads_the_trainers_arguments_is_planned_with_its_batch() -> None:
+    named = {kind: "framework: hf-trainer" in write_job(make_project(kind, "nothing"), ANSWERS[0])
+             for kind in PROGRAMS}  # fmt: skip
+    assert [kind for kind, names in named.items() if names] == ["hf-trainer"]
+
+
 def test_an_environment_of_this_machine_is_not_uploaded() -> None:
     job = load_job(write_job(make_project("torch", "sif", venv=True), ANSWERS[0]), "job.yaml").value
     assert job.workdir.ignore == (".venv/", "torch.sif")
