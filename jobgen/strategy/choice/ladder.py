@@ -51,34 +51,37 @@ _DIVIDES_EXPERTS = ("megatron", "torchtitan")
 def list_rungs(ask: Ask) -> Iterator[Rung]:
     """Everything that this program and these ranks can do, level by level.
 
-    If the framework refuses all of it, the plain strategies are listed: the message of what is
-    wrong with them says what to change.
+    If the framework refuses all of it, what divides the model no further than the job is listed:
+    the framework's own message says what to change.
     """
+    refused = []
     able = False
     for rung in _list_possible(ask):
-        if not is_refused(rung.train, ask):
+        if is_refused(rung.train, ask):
+            refused.append(rung)
+        else:
             able = True
             yield rung
     if not able:
-        yield from _plain(ask, _list_plain(ask))
+        yield from (rung for rung in refused if _is_undivided(rung.train, ask.train))
 
 
-def _list_plain(ask: Ask) -> list[str]:
-    """Strategies of the framework, the simplest first."""
-    framework = strategy.choose_framework(ask.train, ask.launcher)
-    names = [name for name in _ORDER if _knows(name, framework)]
-    return names[:1] if ask.world.ranks == 1 else names
+def _is_undivided(train: Train, asked: Train) -> bool:
+    """Whether it has no parallel axis that the job did not ask for."""
+    return all(getattr(train, axis) == getattr(asked, axis) for axis in ("tp", "pp", "ep"))
 
 
 def _list_possible(ask: Ask) -> Iterator[Rung]:
     framework = strategy.choose_framework(ask.train, ask.launcher)
-    plain = _list_plain(ask)
+    plain = [name for name in _ORDER if _knows(name, framework)]
     divided = [
         _expert_parallel(ask, framework),
         *(_divided(ask, framework, pipeline=pipeline) for pipeline in (False, True)),
     ]
     if ask.measured is not None:
         divided = []  # it was measured whole
+    if ask.world.ranks == 1:
+        plain = plain[:1]
     levels = (_plain(ask, plain), _again(ask, plain), *divided, _offloaded(ask, plain))
     names = set()
     for rung in chain.from_iterable(levels):

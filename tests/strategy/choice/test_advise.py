@@ -251,7 +251,7 @@ def test_the_smallest_number_of_nodes_really_is(name: str, seq: int) -> None:
 
 
 def test_a_batch_that_does_not_come_out_even_is_no_option() -> None:
-    asked = ask("openai-community/gpt2", global_batch=48, micro_batch=1, tp=1, pp=1)
+    asked = ask("openai-community/gpt2", seq_len=1024, global_batch=48, tp=1, pp=1)
     assert find_fewest_nodes(asked) == (1, "DDP")
     rows = scale(asked, (1, 2, 3, 4), auto=True)
     assert [row.nodes for row in rows] == [1, 2, 3], "48 is no multiple of 32 ranks"
@@ -278,7 +278,7 @@ def test_what_needs_least_is_found_where_nothing_fits() -> None:
 def test_the_option_of_a_comparison_is_the_first_of_the_whole_answer(
     model: str, auto: bool
 ) -> None:
-    asked = ask(model, 1)
+    asked = ask(model, 1, seq_len=1024)
     first = advise(asked, auto=auto).first_option
     assert first is not None
     assert choose_option(asked, auto=auto) == first._replace(chosen=False)

@@ -95,7 +95,7 @@ def test_what_no_choice_can_mend_is_left_to_the_framework_to_report() -> None:
 
 def test_a_batch_that_does_not_divide_asks_for_no_axis_that_the_framework_lacks() -> None:
     question = ask("openai-community/gpt2", framework="hf-trainer", global_batch=100)
-    assert {rung.train.tp for rung in list_rungs(question)} == {1}
+    assert not list(list_rungs(question))
 
 
 def test_auto_takes_what_the_users_own_deepspeed_configuration_says() -> None:
