@@ -16,7 +16,7 @@ _CAST = (16.0, 18.0)
 """The same in 16 bits, of which softmax makes 32: tests/strategy/speed/scored.py."""
 _AUTOCAST = (14.0, 18.0)
 """The same under autocast, where the mask that is added is fp32 and makes the scores so
-(transformers, masking_utils.py, ``eager_mask``): softmax casts nothing."""
+(transformers, masking_utils.py, ``eager_mask``), so that softmax casts nothing."""
 _MEGATRON = (6.5, 10.5)
 """Of Megatron-LM: by the products, by softmax, which is one kernel, and by dropout, whose mask is
 half as wide (core/transformer/dot_product_attention.py)."""

@@ -56,7 +56,7 @@ class ScoreCounter(TorchDispatchMode):
         return 0
 
 
-def build_llama(dtype: torch.dtype) -> Callable[[], Tensor]:
+def build_llama(dtype: torch.dtype, *, autocast: bool = False) -> Callable[[], Tensor]:
     """The loss of transformers' Llama of one layer."""
     from transformers import LlamaConfig, LlamaForCausalLM
 
@@ -71,7 +71,12 @@ def build_llama(dtype: torch.dtype) -> Callable[[], Tensor]:
     )
     model = LlamaForCausalLM(config).to(dtype).train()
     words = torch.randint(0, 32, (1, TOKENS))
-    return lambda: model(input_ids=words, labels=words).loss
+
+    def run() -> Tensor:
+        with behave_like_cuda(autocast=autocast):
+            return model(input_ids=words, labels=words).loss
+
+    return run
 
 
 def build_gpt2(precision: str, dropout: float, layers: int = 1) -> Callable[[], Tensor]:
@@ -118,7 +123,7 @@ def behave_like_cuda(*, autocast: bool) -> Iterator[None]:
             stack.enter_context(torch.autocast("cpu", torch.bfloat16))
             wide = {
                 (torch, "pow"): lambda one, other: power(one.float(), other),
-                (functions, "softmax"): lambda one, dim: softmax(one.float(), dim=dim),
+                (functions, "softmax"): lambda one, dim, **_: softmax(one.float(), dim=dim),
                 (functions, "layer_norm"): lambda one, *more: norm(one.float(), *more),
             }
             for (module, name), function in wide.items():
@@ -189,6 +194,7 @@ if __name__ == "__main__":
     found = {
         "plain": count(build_llama(torch.float32), 4),
         "cast": count(build_llama(torch.bfloat16), 2),
+        "autocast": count(build_llama(torch.float32, autocast=True), 2),
         "sloped": count(attend_sloped(torch.bfloat16), 2),
     }
     print(json.dumps({"scores": found, "gpt2": list_gpt2()}))

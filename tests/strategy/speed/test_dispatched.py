@@ -59,6 +59,7 @@ def test_scores_are_read_and_written_as_often_as_torch_does() -> None:
     expected = {
         "plain": build(LLAMA)._replace(recipe=RECIPES["fp32"]),
         "cast": build(LLAMA),
+        "autocast": build(LLAMA)._replace(recipe=RECIPES["autocast"]),
         "sloped": build(sloped),
     }
     found = {name: list(count_score_passes(setup)) for name, setup in expected.items()}
