@@ -151,7 +151,7 @@ def _of(arch: Architecture, name: str = "") -> ModelSizes:
         ffn=arch.ffn,
         vocab=arch.vocab or None,
         experts=arch.experts.count if arch.experts else 0,
-        positions=arch.positions,
+        positions=arch.positions or None,
     )
 
 

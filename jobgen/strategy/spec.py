@@ -121,7 +121,7 @@ class ModelSizes(NamedTuple):
     experts: int | None = None
     """0 of a dense model."""
     positions: int | None = None
-    """Learned positions; 0 of a model that has none."""
+    """Learned positions, of a model that has any."""
 
 
 class Offloaded(NamedTuple):

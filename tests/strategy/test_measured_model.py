@@ -44,7 +44,7 @@ REPORT: dict[str, Any] = {
 def ask_measured(**train: Any) -> Ask:
     """The question about that model on two nodes."""
     measured = read_measured(NAME, REPORT)
-    asked = ask("gpt2", **{"micro_batch": 2, "framework": "none", **train})
+    asked = ask("gpt2", **{"micro_batch": 2, "seq_len": 1024, "framework": "none", **train})
     written = asked.train.replace(model=NAME, batch="train.py:example_batch")
     return asked._replace(train=written, model=build_measured(measured), measured=measured)
 
