@@ -60,9 +60,12 @@ def advise_job(
     if shown is not None and shown.verdict in {"no", "tight"}:
         found = _add_help(found, shown, ask, auto=auto)
     if nodes:
+        from jobgen.strategy.choice.advise import describe_assumed_network
+        from jobgen.strategy.choice.ladder import change_nodes
         from jobgen.strategy.choice.scale import scale
 
-        found = found._replace(scale=scale(ask, nodes, auto=auto))
+        network = describe_assumed_network(change_nodes(ask, max(nodes)))
+        found = found._replace(scale=scale(ask, nodes, auto=auto), scale_network=network)
     advice = _explained(found) if why else found
     return Advised(advice, "", known, calibrated)
 

@@ -202,7 +202,7 @@ def test_changes_are_shown_with_what_they_give_and_cost() -> None:
     few = made.NONE._replace(levers=made.LEVERS[2:], smallest_nodes=None)
     (_, line) = remedies.screen(few, Ink(width=120)).splitlines()
     nearest = "train.activation_checkpointing: full: 133 GiB"
-    assert line == f"  Nothing that the planner tries; the nearest is {nearest}"
+    assert line == f"  No change is enough; the nearest is {nearest}"
 
 
 def test_the_curve_ends_at_the_ideal() -> None:
@@ -376,3 +376,14 @@ def test_the_plain_data_has_units_in_its_names_and_sums() -> None:
     lever = advice.data(made.NONE)["levers"][1]
     assert lever["changes"] == ["train.offload: both", "nodes: 4"]
     assert (lever["verdict"], lever["fits"], lever["slower_pct"]) == ("tight", True, 50)
+
+
+def test_notes_below_the_curve_name_the_network_and_why_a_row_is_above_100_per_cent() -> None:
+    first, second = made.scale(1, 100.0, 1.0), made.scale(2, 220.0, 1.1)
+    answer = made.ADVICE._replace(scale=(first, second), scale_network="1.25 Gb/s per GPU")
+    text = scaling.screen(answer, (), Ink(width=120))
+    assert "assumed for steps on several nodes: 1.25 Gb/s per GPU" in text
+    assert "updates a smaller shard" in " ".join(text.split())
+    other = second._replace(option=second.option._replace(name="zero1+ep8"))
+    text = scaling.screen(answer._replace(scale=(first, other)), (), Ink(width=120))
+    assert "can take a faster strategy" in " ".join(text.split())

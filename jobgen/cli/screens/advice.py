@@ -99,7 +99,7 @@ def data(advice: Advice) -> dict[str, Any]:
             }
             for one in advice.scale
         ],
-        "assumed_network": advice.assumed_network or None,
+        "assumed_network": advice.assumed_network or advice.scale_network or None,
         "doubts": list(advice.doubts),
         "why": list(advice.why),
     }
@@ -148,7 +148,7 @@ def dump_option(option: StrategyOption, advice: Advice) -> dict[str, Any]:
         "verdict": option.verdict,
         "note": option.note or None,
         "strategy": setup.strategy,
-        "mesh": setup.mesh._asdict(),
+        "mesh": {**setup.mesh._asdict(), "etp": setup.mesh.expert_tp},
         "batch": setup.batch._asdict(),
         "seq_len": setup.seq,
         "assumed": list(setup.assumed),

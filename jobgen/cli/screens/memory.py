@@ -111,7 +111,8 @@ def list_sizes(setup: Setup, *, assumed: bool = False) -> list[str]:
     words = []
     for key, value in values.items():
         if key in setup.assumed:
-            words.append(f"{key} {value} (assumed)")
+            origin = "assumed" if setup.measured is None else "measured"
+            words.append(f"{key} {value} ({origin})")
         elif not assumed:
             words.append(f"{names[key]} {value}")
     return words

@@ -20,7 +20,7 @@ def screen(advice: Advice, ink: Ink, *, every: bool = False) -> str:
             lines += _lever(number, lever, ink)
     if advice.levers and not enough:
         nearest = min(advice.levers, key=lambda lever: lever.memory)
-        text = f"Nothing that the planner tries; the nearest is {nearest.change}: "
+        text = f"No change is enough; the nearest is {nearest.change}: "
         lines.append(
             f"  {fold_foreign(f'{text}{to_gib(nearest.memory)} GiB', ink.width - 2, '  ')}"
         )

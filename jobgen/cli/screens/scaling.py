@@ -33,6 +33,8 @@ def _notes(advice: Advice, nodes: Sequence[int]) -> Iterator[str]:
         yield f"{_join(left)}: left out; batch or parallel sizes do not divide evenly there"
     if limit is not None and (more := sorted(n for n in rows if n > limit)):
         yield f"{_join(more)}: more than the {count(limit, 'node')} of the cluster"
+    if advice.scale_network:
+        yield f"assumed for steps on several nodes: {advice.scale_network}"
     yield from _explain_unfit(advice)
     able = [one for one in scale if can_run(one.option)]
     if any(one.efficiency > 1.005 for one in able):

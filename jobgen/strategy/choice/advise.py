@@ -150,7 +150,7 @@ def advise(ask: Ask, *, auto: bool) -> Advice:
         doubts=_doubts(ask),
         why=tuple(_why(pairs, chosen)) if auto else (),
         factor=ask.factor,
-        assumed_network=_assume_network(ask),
+        assumed_network=describe_assumed_network(ask),
     )
 
 
@@ -199,8 +199,9 @@ def _why(
         yield f"{found.title}: {need} {verdict}; {found.note}"
 
 
-def _assume_network(ask: Ask) -> str:
-    """``200 Gb/s per GPU (the profile sets no network.nic_gbps)``."""
+def describe_assumed_network(ask: Ask) -> str:
+    """``200 Gb/s per GPU (the profile sets no network.nic_gbps)``; empty on one node, and where the
+    network is known."""
     measured = ask.machine.measured
     if not ask.unset_network or ask.world.nodes == 1 or (measured and measured.network):
         return ""

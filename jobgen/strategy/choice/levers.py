@@ -18,6 +18,11 @@ from jobgen.strategy.choice.advise import (
     is_over_host,
     judge_memory,
 )
+from jobgen.strategy.choice.changed_keys import (
+    list_batch_changes,
+    list_rank_changes,
+    list_train_changes,
+)
 from jobgen.strategy.choice.ladder import Rung, change_nodes, is_refused, list_wider
 from jobgen.strategy.choice.offer import Growth, Lever, StrategyOption
 from jobgen.strategy.choice.setups import Ask
@@ -28,7 +33,7 @@ from jobgen.strategy.setup import Setup
 from jobgen.strategy.supported import get_small_loss, has_optimizer
 
 if TYPE_CHECKING:
-    from jobgen.model.train import Train
+    pass
 
 MOST = 4096
 """Nodes, where the search for the fewest that work ends."""
@@ -66,7 +71,7 @@ class _Room(NamedTuple):
 def find_help(start: StrategyOption, ask: Ask, *, auto: bool = False) -> Help:
     """What to change of this option: single changes, the simplest changes that are enough together,
     and the fewest nodes. With ``auto`` the planner makes the other changes itself."""
-    room = _find_room(ask)
+    room = _choose_room(ask)
     single = find_levers(start, ask)
     together = () if room is None else tuple(_combine_all(start, ask, room.ask, auto=auto))
     # where one change is enough, several at once help only if they cost less
@@ -115,6 +120,15 @@ def _list_larger(ask: Ask) -> Iterator[Ask]:
         nodes *= 2
 
 
+def _choose_room(ask: Ask) -> _Room | None:
+    """The least that the job would need; with a smaller micro-batch if nothing else fits on its
+    own GPUs."""
+    lean = _lessen_batch(ask)
+    if lean is None or has_fit(ask) or not has_fit(lean):
+        return _find_room(ask)
+    return _find_room(lean)
+
+
 def _find_room(ask: Ask) -> _Room | None:
     """The least that the job would need: its own GPUs, more GPUs of its nodes, more such nodes."""
     layouts = [ask, *list_wider(ask)]
@@ -127,16 +141,6 @@ def _find_room(ask: Ask) -> _Room | None:
     gpus = wider.world.ranks_per_node
     each = [] if wider is ask else [f"{gpus} GPUs each"]
     return _Room(there, nodes, ", ".join([*each, title]))
-
-
-def _compare_gpus(wider: Ask, ask: Ask) -> tuple[str, ...]:
-    gpus = wider.world.ranks_per_node
-    return () if gpus == ask.world.ranks_per_node else (f"gpus_per_node: {gpus}",)
-
-
-def _compare_nodes(there: Ask, ask: Ask) -> tuple[str, ...]:
-    nodes = there.world.nodes
-    return () if nodes == ask.world.nodes else (f"nodes: {nodes}",)
 
 
 def find_levers(start: StrategyOption, ask: Ask) -> tuple[Lever, ...]:
@@ -164,13 +168,18 @@ def _rank_cost(lever: Lever) -> int:
 def _combine(start: StrategyOption, ask: Ask, there: Ask, *, auto: bool) -> Iterator[Lever]:
     """The simplest strategy that fits on the job's nodes, or where it must on what is ``there``, as
     changes."""
-    best = choose_first(there)
+    best, lean = choose_first(there), _lessen_batch(there)
+    if lean is not None and (best is None or best[1].verdict != "fits"):
+        roomy = choose_first(lean)
+        if roomy is not None and roomy[1].verdict == "fits":
+            best, there = roomy, lean
     if best is None:  # fewer nodes would do, but not as many as the job has
         return
     rung, option = best
-    changes = () if auto else tuple(_compare_trains(ask.train, rung.train))
+    changes = tuple(list_batch_changes(ask.train, there.train))
+    changes += () if auto else tuple(list_train_changes(ask.train, rung.train))
     notes = [f"auto chooses {option.title}"] if auto else []
-    changes += (*_compare_gpus(there, ask), *_compare_nodes(there, ask))
+    changes += list_rank_changes(ask, there)
     limit = ask.machine.nodes
     possible = limit is None or there.world.nodes <= max(limit, ask.world.nodes)
     notes += [] if possible else ["more than the cluster has"]
@@ -186,15 +195,12 @@ def _time_sample(setup: Setup, ask: Ask) -> float:
     return 1.0 if step is None else step.seconds / setup.batch.total
 
 
-def _compare_trains(old: Train, new: Train) -> Iterator[str]:
-    """Keys of ``train`` that the planner has changed, as the job writes them."""
-    if old.strategy.type != new.strategy.type:
-        yield f"train.strategy: {new.strategy.type}"
-    for key in ("tp", "pp", "ep", "activation_checkpointing"):
-        if getattr(old, key) != getattr(new, key):
-            yield f"train.{key}: {getattr(new, key)}"
-    if old.offload.what != new.offload.what:
-        yield f"train.offload: {new.offload.what}"
+def _lessen_batch(ask: Ask) -> Ask | None:
+    """The question with one sample in each forward pass; None where there is only one, a file of
+    the user's says how many, or a model was measured with another number."""
+    if ask.train.micro_batch == 1 or ask.config_batch is not None or ask.measured is not None:
+        return None
+    return ask._replace(train=ask.train.replace(micro_batch=1))
 
 
 def _all(start: StrategyOption, ask: Ask) -> Iterator[Lever]:
@@ -220,7 +226,7 @@ def _all(start: StrategyOption, ask: Ask) -> Iterator[Lever]:
         found = estimate_option(Rung(4, change, changed), ask)
         yield _lever((change,), start, found.setup, ask, before)
     for there, setup in _try_larger(ask):
-        changes = *_compare_gpus(there, ask), *_compare_nodes(there, ask)
+        changes = list_rank_changes(ask, there)
         yield _lever(changes, start, setup, there, before)
 
 

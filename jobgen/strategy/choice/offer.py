@@ -116,6 +116,8 @@ class Advice(NamedTuple):
     """What estimates of memory are multiplied by, as measured runs calibrate them."""
     assumed_network: str = ""
     """The bandwidth that times of a step assume; empty where it is known, or nothing is sent."""
+    scale_network: str = ""
+    """What ``scale`` assumes."""
 
     @property
     def unit(self) -> WorkUnit:

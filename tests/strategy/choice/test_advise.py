@@ -123,6 +123,21 @@ def test_changes_that_are_enough_only_together_are_one_lever() -> None:
     assert auto.note.startswith("auto chooses FSDP2, full activation checkpointing")
 
 
+def test_a_smaller_batch_is_combined_with_what_fits_beside_it() -> None:
+    name = "meta-llama/Llama-3.1-8B"
+    asked = ask(name, 2, gpu=H100, micro_batch=8, framework="hf-trainer")
+    start = estimate_option(Rung(0, "ddp", asked.train), asked)
+    first = find_help(start, asked).levers[0]
+    assert (first.changes[0], first.verdict) == ("train.micro_batch: 1", "fits")
+    assert first.changes[1].startswith("train.strategy: zero")
+    auto = find_help(start, asked, auto=True).levers[0]
+    assert auto.changes == ("train.micro_batch: 1",)
+    # on such GPUs nothing fits with eight samples, on any number of nodes
+    small = ask(name, 2, gpu="A10G-24GB", micro_batch=8, framework="hf-trainer")
+    start = estimate_option(Rung(0, "ddp", small.train), small)
+    assert find_help(start, small).levers[0].changes[0] == "train.micro_batch: 1"
+
+
 def test_a_change_that_is_enough_alone_needs_no_others() -> None:
     asked = ask("meta-llama/Llama-3.1-8B", 1, strategy="fsdp2", micro_batch=2, seq_len=8192)
     start = estimate_option(Rung(0, "fsdp2", asked.train), asked)

@@ -1,0 +1,35 @@
+"""Keys of a job in which two questions to the planner differ, as the job writes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from jobgen.strategy.choice.setups import Ask
+
+if TYPE_CHECKING:
+    from jobgen.model.train import Train
+
+
+def list_rank_changes(ask: Ask, there: Ask) -> tuple[str, ...]:
+    """``gpus_per_node: 8``, ``nodes: 4``."""
+    gpus, nodes = there.world.ranks_per_node, there.world.nodes
+    changes = () if gpus == ask.world.ranks_per_node else (f"gpus_per_node: {gpus}",)
+    return changes if nodes == ask.world.nodes else (*changes, f"nodes: {nodes}")
+
+
+def list_batch_changes(old: Train, new: Train) -> tuple[str, ...]:
+    """``train.micro_batch: 1``."""
+    micro = new.micro_batch
+    return () if micro == old.micro_batch else (f"train.micro_batch: {micro}",)
+
+
+def list_train_changes(old: Train, new: Train) -> Iterator[str]:
+    """Keys of ``train`` that the planner tries other values of."""
+    if old.strategy.type != new.strategy.type:
+        yield f"train.strategy: {new.strategy.type}"
+    for key in ("tp", "pp", "ep", "activation_checkpointing"):
+        if getattr(old, key) != getattr(new, key):
+            yield f"train.{key}: {getattr(new, key)}"
+    if old.offload.what != new.offload.what:
+        yield f"train.offload: {new.offload.what}"
