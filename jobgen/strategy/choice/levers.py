@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from jobgen import strategy
 from jobgen.model.train import Offload
@@ -14,7 +14,6 @@ from jobgen.strategy.choice.advise import (
     choose_first,
     estimate_option,
     estimate_step,
-    has_fit,
     is_over_host,
     judge_memory,
 )
@@ -24,6 +23,7 @@ from jobgen.strategy.choice.changed_keys import (
     list_train_changes,
 )
 from jobgen.strategy.choice.ladder import Rung, change_nodes, is_refused, list_wider
+from jobgen.strategy.choice.least_room import choose_room, lessen_batch
 from jobgen.strategy.choice.offer import Growth, Lever, StrategyOption
 from jobgen.strategy.choice.setups import Ask
 from jobgen.strategy.estimate import Verdict
@@ -32,11 +32,6 @@ from jobgen.strategy.memory.recipes import EIGHT_BIT
 from jobgen.strategy.setup import Setup
 from jobgen.strategy.supported import get_small_loss, has_optimizer
 
-if TYPE_CHECKING:
-    pass
-
-MOST = 4096
-"""Nodes, where the search for the fewest that work ends."""
 _NEEDS: dict[Growth, int] = {"": 0, "GPUs": 1, "nodes": 2}
 """What takes less of the cluster stands first."""
 T = TypeVar("T")
@@ -58,20 +53,10 @@ class Help(NamedTuple):
     """What fits on them: the title of the simplest, and the GPUs of each node if they are more."""
 
 
-class _Room(NamedTuple):
-    """Where something fits."""
-
-    ask: Ask
-    """On as many nodes as the job has, if that is enough."""
-    nodes: int
-    """The fewest nodes."""
-    title: str
-
-
 def find_help(start: StrategyOption, ask: Ask, *, auto: bool = False) -> Help:
     """What to change of this option: single changes, the simplest changes that are enough together,
     and the fewest nodes. With ``auto`` the planner makes the other changes itself."""
-    room = _choose_room(ask)
+    room = choose_room(ask)
     single = find_levers(start, ask)
     together = () if room is None else tuple(_combine_all(start, ask, room.ask, auto=auto))
     # where one change is enough, several at once help only if they cost less
@@ -120,29 +105,6 @@ def _list_larger(ask: Ask) -> Iterator[Ask]:
         nodes *= 2
 
 
-def _choose_room(ask: Ask) -> _Room | None:
-    """The least that the job would need; with a smaller micro-batch if nothing else fits on its
-    own GPUs."""
-    lean = _lessen_batch(ask)
-    if lean is None or has_fit(ask) or not has_fit(lean):
-        return _find_room(ask)
-    return _find_room(lean)
-
-
-def _find_room(ask: Ask) -> _Room | None:
-    """The least that the job would need: its own GPUs, more GPUs of its nodes, more such nodes."""
-    layouts = [ask, *list_wider(ask)]
-    wider = next((one for one in layouts if has_fit(one)), layouts[-1])
-    fewest = find_fewest_nodes(wider)
-    if fewest is None:
-        return None
-    nodes, title = fewest
-    there = wider if nodes <= ask.world.nodes else change_nodes(wider, nodes)
-    gpus = wider.world.ranks_per_node
-    each = [] if wider is ask else [f"{gpus} GPUs each"]
-    return _Room(there, nodes, ", ".join([*each, title]))
-
-
 def find_levers(start: StrategyOption, ask: Ask) -> tuple[Lever, ...]:
     """Single changes of this option that save memory, as they are arranged."""
     return _arrange(tuple(lever for lever in _all(start, ask) if lever.saves > 0))
@@ -168,7 +130,7 @@ def _rank_cost(lever: Lever) -> int:
 def _combine(start: StrategyOption, ask: Ask, there: Ask, *, auto: bool) -> Iterator[Lever]:
     """The simplest strategy that fits on the job's nodes, or where it must on what is ``there``, as
     changes."""
-    best, lean = choose_first(there), _lessen_batch(there)
+    best, lean = choose_first(there), lessen_batch(there)
     if lean is not None and (best is None or best[1].verdict != "fits"):
         roomy = choose_first(lean)
         if roomy is not None and roomy[1].verdict == "fits":
@@ -193,14 +155,6 @@ def _time_sample(setup: Setup, ask: Ask) -> float:
     """Seconds of a sample; always 1 where the time is not known."""
     step = estimate_step(setup, ask)
     return 1.0 if step is None else step.seconds / setup.batch.total
-
-
-def _lessen_batch(ask: Ask) -> Ask | None:
-    """The question with one sample in each forward pass; None where there is only one, a file of
-    the user's says how many, or a model was measured with another number."""
-    if ask.train.micro_batch == 1 or ask.config_batch is not None or ask.measured is not None:
-        return None
-    return ask._replace(train=ask.train.replace(micro_batch=1))
 
 
 def _all(start: StrategyOption, ask: Ask) -> Iterator[Lever]:
@@ -314,18 +268,3 @@ def _compare_worlds(old: Setup, new: Setup) -> Growth:
         return ""
     nodes = (setup.mesh.world // setup.world_per_node for setup in (old, new))
     return "GPUs" if next(nodes) == next(nodes) else "nodes"
-
-
-def find_fewest_nodes(ask: Ask, most: int = MOST) -> tuple[int, str] | None:
-    """The fewest nodes on which anything fits, and the title of the simplest that does; None where
-    not even the most do. Of more than 64 nodes it is the fewest of 32 between one power of two and
-    the next."""
-    high = 1
-    while high <= most and not has_fit(change_nodes(ask, high)):
-        high *= 2
-    step = max(high // 64, 1)
-    for nodes in range(high // 2 + step, min(high, most) + 1, step):
-        found = choose_first(change_nodes(ask, nodes))
-        if found is not None:
-            return nodes, found[1].title
-    return None

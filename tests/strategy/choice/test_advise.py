@@ -18,8 +18,8 @@ from jobgen.strategy.choice.advise import (
     find_least,
 )
 from jobgen.strategy.choice.ladder import Rung, change_nodes, list_rungs
+from jobgen.strategy.choice.least_room import find_fewest_nodes
 from jobgen.strategy.choice.levers import (
-    find_fewest_nodes,
     find_help,
     find_levers,
     find_room_to_spare,

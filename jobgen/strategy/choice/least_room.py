@@ -1,0 +1,67 @@
+"""The least that a job needs to fit: fewer samples at once, more GPUs of its nodes, more nodes."""
+
+from __future__ import annotations
+
+from jobgen.named_tuple import NamedTuple
+from jobgen.strategy.choice.advise import choose_first, has_fit
+from jobgen.strategy.choice.ladder import change_nodes, list_wider
+from jobgen.strategy.choice.setups import Ask
+
+MOST = 4096
+"""Nodes, where the search for the fewest that work ends."""
+
+
+class Room(NamedTuple):
+    """Where something fits."""
+
+    ask: Ask
+    """On as many nodes as the job has, if that is enough."""
+    nodes: int
+    """The fewest nodes."""
+    title: str
+
+
+def choose_room(ask: Ask) -> Room | None:
+    """The least that the job would need; with a smaller micro-batch if nothing else fits on its
+    own GPUs."""
+    lean = lessen_batch(ask)
+    if lean is None or has_fit(ask) or not has_fit(lean):
+        return _find_room(ask)
+    return _find_room(lean)
+
+
+def _find_room(ask: Ask) -> Room | None:
+    """The least that the job would need: its own GPUs, more GPUs of its nodes, more such nodes."""
+    layouts = [ask, *list_wider(ask)]
+    wider = next((one for one in layouts if has_fit(one)), layouts[-1])
+    fewest = find_fewest_nodes(wider)
+    if fewest is None:
+        return None
+    nodes, title = fewest
+    there = wider if nodes <= ask.world.nodes else change_nodes(wider, nodes)
+    gpus = wider.world.ranks_per_node
+    each = [] if wider is ask else [f"{gpus} GPUs each"]
+    return Room(there, nodes, ", ".join([*each, title]))
+
+
+def lessen_batch(ask: Ask) -> Ask | None:
+    """The question with one sample in each forward pass; None where there is only one, a file of
+    the user's says how many, or a model was measured with another number."""
+    if ask.train.micro_batch == 1 or ask.config_batch is not None or ask.measured is not None:
+        return None
+    return ask._replace(train=ask.train.replace(micro_batch=1))
+
+
+def find_fewest_nodes(ask: Ask, most: int = MOST) -> tuple[int, str] | None:
+    """The fewest nodes on which anything fits, and the title of the simplest that does; None where
+    not even the most do. Of more than 64 nodes it is the fewest of 32 between one power of two and
+    the next."""
+    high = 1
+    while high <= most and not has_fit(change_nodes(ask, high)):
+        high *= 2
+    step = max(high // 64, 1)
+    for nodes in range(high // 2 + step, min(high, most) + 1, step):
+        found = choose_first(change_nodes(ask, nodes))
+        if found is not None:
+            return nodes, found[1].title
+    return None
