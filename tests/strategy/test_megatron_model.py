@@ -120,7 +120,7 @@ _shapes = st.fixed_dictionaries(
         "ffn": st.sampled_from([48, 128]),
         **dict.fromkeys(("gated", "tied", "bias", "qkv_bias", "qk_norm"), st.booleans()),
         "vocab": st.sampled_from([100, 256, 1000]),
-        "positions": st.sampled_from([512, 1024]),
+        "positions": st.sampled_from([1024, 2048]),
         "norm": st.sampled_from(["rmsnorm", "layernorm"]),
         "experts": st.sampled_from([1, 4]),
         "experts_active": st.integers(1, 2),
