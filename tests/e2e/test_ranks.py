@@ -107,7 +107,9 @@ def variables(pid: int) -> dict[str, str]:
 
 
 def parent(pid: int) -> int:
-    return int(processes.read(pid, "stat").rpartition(b")")[2].split()[1])
+    """The process above it; 0 where it has ended since it was listed."""
+    words = processes.read(pid, "stat").rpartition(b")")[2].split()
+    return int(words[1]) if words else 0
 
 
 def below(run: Run, pid: int) -> set[int]:
