@@ -15,6 +15,7 @@ FOLDERS: Mapping[str, Mapping[str, str]] = {
         "train.py": "import torch.distributed as dist\n"
         "dist.init_process_group('gloo')\n"
         "print('world', dist.get_world_size())\n"
+        "dist.barrier()  # a rank that leaves early breaks connections that others still make\n"
         "dist.destroy_process_group()\n",
     },
     "one process": {"train.py": "def main():\n    import torch\nprint('world', 1)\n"},

@@ -27,6 +27,7 @@ import torch.distributed as dist
 def main():
     dist.init_process_group("gloo")
     print("rank", dist.get_rank(), "of", dist.get_world_size())
+    dist.barrier()  # a rank that leaves early breaks connections that others still make
     dist.destroy_process_group()
 
 
