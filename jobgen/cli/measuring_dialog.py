@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import signal
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING
 
 from jobgen.cli.call import Call
@@ -109,16 +111,30 @@ def _run(call: Call, world: World, measuring: MeasuringJob) -> RunRecord:
     from jobgen.app import submit
     from jobgen.cli.submit_dialog import build_progress
 
-    token = world.token()
-    sent = replace(world, token=lambda: token)
+    token, interrupts = world.token(), []
+
+    def interrupt(number: int, _: FrameType | None) -> None:
+        interrupts.append(number)
+        raise KeyboardInterrupt
+
+    def sleep(seconds: float) -> None:
+        if interrupts:  # Python ignores what is raised within a weak reference's callback
+            raise KeyboardInterrupt
+        world.sleep(seconds)
+
+    sent = replace(world, token=lambda: token, sleep=sleep)
+    before = signal.signal(signal.SIGINT, interrupt)
     try:
         record = submit.submit(sent, measuring.ready, progress=build_progress(call))
-        return _await_end(call, world, record)
+        return _await_end(call, sent, record)
     except KeyboardInterrupt:
+        signal.signal(signal.SIGINT, before)
         sent.ledger.close()  # what it was doing there would lock out the other
         call.output.say("cancelling the job")
         _cancel(call, world, token)
         raise
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _await_end(call: Call, world: World, record: RunRecord) -> RunRecord:
