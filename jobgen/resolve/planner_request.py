@@ -229,7 +229,7 @@ def check_precision(
     ask = request.ask
     if ask is None or not chosen.train.fp8 or ask.machine.fast8:
         return
-    message = f"train: {ask.machine.gpu} multiplies no 8-bit floats, so that fp8 saves no time"
+    message = f"train: {ask.machine.gpu} has no tensor cores for 8-bit floats: fp8 saves no time"
     place = look.spec.find_place("train", "fp8")
     yield PlanCheck("warn", message, "J236", "set fp8: false, or use Hopper GPUs or later", place)
 

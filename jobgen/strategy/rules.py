@@ -123,12 +123,12 @@ def _offloaded(what: str, to: str, trait: Trait) -> Iterator[TrainDiagnostic]:
         yield TrainDiagnostic(
             "J235", message, path, "set strategy: zero2 or fsdp2, or remove offload"
         )
-    elif trait.family == "zero" and what in {"params", "both"} and trait.stage < 3:
+    elif trait.family == "zero" and what in {"params", "both"} and not trait.shards_parameters:
         message = (
             f"{trait.title} cannot offload parameters: below ZeRO-3 every GPU holds them whole"
         )
         yield TrainDiagnostic("J235", message, path, "set strategy: zero3, or offload: optimizer")
-    elif trait.family == "zero" and to == "nvme" and trait.stage < 3:
+    elif trait.family == "zero" and to == "nvme" and not trait.shards_parameters:
         message = f"offloading to NVMe needs ZeRO-3, but this is {trait.title}"
         yield TrainDiagnostic("J235", message, path, "set strategy: zero3, or to: cpu")
     elif trait.family != "zero" and to == "nvme":

@@ -111,7 +111,7 @@ def _zero(strategy: Strategy, units: Sequence[Unit], _rank: int) -> RankStates:
     """ZeRO: parameters of the computing type, and an fp32 copy whatever that type is."""
     ranks = strategy.mesh.shard
     width = _FP32 if strategy.precision == "fp32" else 2
-    if strategy.trait.stage == 3:
+    if strategy.trait.shards_parameters:
         part = sum(-(-prod(shape) // ranks) for shape in _shapes(units))
         params = width * part
     else:

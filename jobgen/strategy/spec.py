@@ -26,6 +26,16 @@ class Trait(NamedTuple):
     axes: tuple[str, ...] = ()
     """Degrees that go with it in some framework: tp, pp, cp, ep."""
 
+    @property
+    def shards_gradients(self) -> bool:
+        """Whether each rank keeps a part of the gradients."""
+        return self.stage >= 2
+
+    @property
+    def shards_parameters(self) -> bool:
+        """Whether each rank keeps a part of the parameters, and gathers the others."""
+        return self.stage >= 3
+
 
 _ALL = ("torch", "accelerate", "hf-trainer", "lightning", "none")
 _ZERO = ("deepspeed", "accelerate", "hf-trainer", "lightning", "none")

@@ -15,6 +15,15 @@ from jobgen.strategy.model_sizes import find_architecture, read_sizes
 from jobgen.strategy.spec import TRAITS, TrainDiagnostic
 
 SHAPE = {"layers": 8, "hidden": 64, "heads": 8, "kv_heads": 4, "ffn": 256}
+LLAMA_CONFIG = {
+    "model_type": "llama",
+    "num_hidden_layers": 2,
+    "hidden_size": 64,
+    "num_attention_heads": 4,
+    "intermediate_size": 96,
+    "vocab_size": 100,
+}
+"""A config.json as small as one can be."""
 EXPERTS = {**SHAPE, "experts": 4}
 BATCH = {"micro_batch": 2, "gradient_accumulation": 4}
 CHECKPOINTS = '"$JOBGEN_CHECKPOINT_DIR"'

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from jobgen.model.train import Train
 from jobgen.strategy.model_sizes import check_config_sizes, read_architecture, read_sizes
 from jobgen.strategy.spec import ModelSizes
+from tests.strategy.made import LLAMA_CONFIG
 
 FILE = "model/config.json"
 
@@ -147,16 +148,6 @@ def test_whatever_the_file_says_sizes_are_positive_or_unknown(data: dict[str, An
     assert all(v is None or (type(v) is int and v > 0) for v in found.values())
 
 
-LLAMA = {
-    "model_type": "llama",
-    "num_hidden_layers": 2,
-    "hidden_size": 64,
-    "num_attention_heads": 4,
-    "intermediate_size": 96,
-    "vocab_size": 100,
-}
-
-
 @pytest.mark.parametrize(
     ("values", "line", "message", "hint"),
     [
@@ -172,7 +163,7 @@ LLAMA = {
 def test_sizes_that_no_model_has_have_the_line_of_the_file(
     values: dict[str, Any], line: int, message: str, hint: str
 ) -> None:
-    text = json.dumps({**LLAMA, **values}, indent=1).encode()
+    text = json.dumps({**LLAMA_CONFIG, **values}, indent=1).encode()
     (fault,) = check_config_sizes(Train(model=FILE), {FILE: text})
     assert fault.message.startswith(message)
     assert hint in fault.hint
@@ -184,11 +175,11 @@ def test_sizes_that_no_model_has_have_the_line_of_the_file(
 @pytest.mark.parametrize(
     "data",
     [
-        LLAMA,
-        {**LLAMA, "hidden_size": None},
-        {**LLAMA, "model_type": "own", "num_attention_heads": 7},
-        {**LLAMA, "model_type": "own", "num_attention_heads": [4, 2]},
-        {**LLAMA, "num_attention_heads": 7, "head_dim": 16},
+        LLAMA_CONFIG,
+        {**LLAMA_CONFIG, "hidden_size": None},
+        {**LLAMA_CONFIG, "model_type": "own", "num_attention_heads": 7},
+        {**LLAMA_CONFIG, "model_type": "own", "num_attention_heads": [4, 2]},
+        {**LLAMA_CONFIG, "num_attention_heads": 7, "head_dim": 16},
         [],
     ],
 )
@@ -197,7 +188,7 @@ def test_what_a_file_leaves_out_or_another_type_may_have_is_no_error(data: Any) 
 
 
 def test_the_part_about_text_has_the_line() -> None:
-    inner = {**LLAMA, "model_type": "gemma3_text", "vocab_size": 0}
+    inner = {**LLAMA_CONFIG, "model_type": "gemma3_text", "vocab_size": 0}
     text = json.dumps({"vocab_size": 5, "text_config": inner}, indent=1)
     (fault,) = check_config_sizes(Train(model=FILE), {FILE: text.encode()})
     assert fault.place is not None

@@ -180,7 +180,7 @@ def _choose_bucket(strategy: Strategy, ask: Ask) -> int:
     """Elements of the bucket that jobgen's DeepSpeed configuration asks for: one weight matrix with
     ZeRO-3, DeepSpeed's default below."""
     hidden = ask.sizes.hidden
-    return hidden * hidden if strategy.trait.stage == 3 and hidden else _BUCKET
+    return hidden * hidden if strategy.trait.shards_parameters and hidden else _BUCKET
 
 
 def _copies_grads(strategy: Strategy) -> bool:
@@ -240,6 +240,6 @@ def _adapters(strategy: Strategy, train: Train) -> Adapters | None:
     lora = train.lora
     if lora is None:
         return None
-    whole = strategy.trait.stage < 3 and strategy.name != "fsdp-grad-op"
+    whole = not strategy.trait.shards_parameters and strategy.name != "fsdp-grad-op"
     prepared = lora.bits == 4 and strategy.framework in _PREPARED and whole
     return Adapters(lora.rank, lora.targets, lora.bits, prepared=prepared)

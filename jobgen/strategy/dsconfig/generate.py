@@ -130,7 +130,7 @@ def _sharding(request: FrameworkRequest) -> Iterator[ChosenKey]:
 def _buckets(request: FrameworkRequest) -> Iterator[ChosenKey]:
     """Stage 3: what transformers and accelerate make of ``auto``."""
     trait, hidden = request.strategy.trait, request.strategy.sizes.hidden
-    if trait.family != "zero" or trait.stage != 3 or not hidden:
+    if trait.family != "zero" or not trait.shards_parameters or not hidden:
         return
     square = hidden * hidden
     sizes = (
@@ -195,7 +195,7 @@ def _largest(request: FrameworkRequest) -> int:
 
 def _saving(request: FrameworkRequest, reader: str) -> Iterator[ChosenKey]:
     trait = request.strategy.trait
-    if trait.family == "zero" and trait.stage == 3 and reader != "deepspeed":
+    if trait.family == "zero" and trait.shards_parameters and reader != "deepspeed":
         why = f"{_TITLES[reader]} saves the whole model at the end, gathered from its shards"
         path = (_ZERO, "stage3_gather_16bit_weights_on_model_save")
         yield ChosenKey(path, value=True, why=why)

@@ -63,7 +63,7 @@ def _sections(request: FrameworkRequest) -> Iterator[tuple[str, Any]]:
     yield "debug", False
     if family == "zero":
         block = {"deepspeed_multinode_launcher": "standard"}
-        yield "deepspeed_config", {**block, "zero3_init_flag": strategy.trait.stage == 3}
+        yield "deepspeed_config", {**block, "zero3_init_flag": strategy.trait.shards_parameters}
     if family in {"fsdp", "fsdp2"}:
         yield "fsdp_config", dict(_fsdp(request))
     if degrees := _degrees(request):

@@ -211,7 +211,7 @@ def _embedded(setup: Setup, stage: PipelineStage) -> float:
 def _outside(setup: Setup, found: GpuStates) -> GpuStates:
     """Without what is offloaded. Gradients go with the optimizer, which works where it lies."""
     if setup.offload.optimizer:
-        grads = 0.0 if TRAITS[setup.strategy].stage >= 2 else found.grads
+        grads = 0.0 if TRAITS[setup.strategy].shards_gradients else found.grads
         found = found._replace(grads=grads, master=0.0, moments=0.0)
     if setup.offload.params:
         found = found._replace(params=0.0)

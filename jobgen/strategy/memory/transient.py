@@ -186,7 +186,7 @@ def _zero(setup: Setup, stage: PipelineStage) -> Transient:
     bucket = setup.reduce_bucket * recipe.reduce
     # an optimizer on the CPU has its fp32 gradients there (``step``, ``_prepare_sub_group``)
     widens = recipe.grads < 4 and not setup.offload.optimizer
-    if TRAITS[setup.strategy].stage < 3:
+    if not TRAITS[setup.strategy].shards_parameters:
         # the partition's gradients are flattened, and widened (stage_1_and_2.py, ``step``)
         fp32 = (recipe.grads + 4.0) * trained / cut if widens else 0.0
         gather = min(_GATHER, trained) * recipe.compute

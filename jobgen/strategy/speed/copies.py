@@ -9,9 +9,6 @@ from jobgen.strategy.speed import products, rates, traffic
 from jobgen.strategy.speed.sequence_traffic import gathers_beside, get_gathered_bytes
 from jobgen.strategy.speed.stage_slice import count_largest_stage
 
-_SHARDS_GRADIENTS = 2
-"""The stage of ZeRO from which gradients are sharded."""
-_ALL_STAGES = 3
 _COPIES_GATHERED = ("fsdp2", "zero")
 """Families that copy what they gathered into the parameters: FSDP2 by split_with_sizes_copy
 (torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py), ZeRO-3 by torch.cat
@@ -99,11 +96,11 @@ def _count_sharded(setup: Setup) -> Copied:
     (runtime/zero/stage_1_and_2.py and stage3.py).
     """
     trait = TRAITS[setup.strategy]
-    if trait.stage < _SHARDS_GRADIENTS or setup.mesh.shard * setup.mesh.cp == 1:
+    if not trait.shards_gradients or setup.mesh.shard * setup.mesh.cp == 1:
         return Copied(0.0, 0.0)
     narrow, wide = setup.recipe.compute, setup.recipe.reduce
     gathered = 0.0
-    if trait.family in _COPIES_GATHERED and trait.stage == _ALL_STAGES:
+    if trait.family in _COPIES_GATHERED and trait.shards_parameters:
         gathered = 2.0 * narrow * count_largest_stage(setup).params
     gradients = {
         "fsdp": 2 * narrow + (narrow + wide if wide != narrow else 0),
@@ -126,7 +123,7 @@ def _count_accumulated(setup: Setup) -> float:
     if products.adds_gradients(setup):
         return 0.0
     trait, recipe, micro = TRAITS[setup.strategy], setup.recipe, setup.batch.accumulation
-    whole = trait.stage < _SHARDS_GRADIENTS or setup.unsynced
+    whole = not trait.shards_gradients or setup.unsynced
     most = count_largest_stage(setup, learned=True)
     local = most.dense + most.experts * setup.mesh.tp / setup.mesh.expert_parts
     if not whole:

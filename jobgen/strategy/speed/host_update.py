@@ -7,9 +7,6 @@ from jobgen.strategy.setup import Setup
 from jobgen.strategy.spec import TRAITS
 from jobgen.strategy.speed import rates
 
-_SHARDS_PARAMETERS = 3
-"""The stage of ZeRO."""
-
 _CHECKS = 60
 """Bytes of a 16-bit gradient's element that ZeRO-1 and ZeRO-2 read and write on the GPU before they
 copy it (deepspeed/runtime/zero/stage_1_and_2.py): 18 for its norm in fp64
@@ -55,7 +52,7 @@ def _run_deepspeed(
     moved = _move_gradients(setup, machine, local, backward)
     if not setup.offload.params:
         moved += local * narrow / machine.host
-    if TRAITS[setup.strategy].stage < _SHARDS_PARAMETERS:
+    if not TRAITS[setup.strategy].shards_parameters:
         update += local * _CHECKS / rates.get_memory_rate(machine)
     return update, moved
 
@@ -69,7 +66,7 @@ def _move_gradients(setup: Setup, machine: ClusterHardware, local: float, backwa
     (``async_accumulate_grad_in_cpu_via_gpu``), and their search for inf and nan lets Python wait
     for each gradient of the last micro-batch (``update_offload_overflow_tracker``).
     """
-    alone = TRAITS[setup.strategy].stage < _SHARDS_PARAMETERS
+    alone = not TRAITS[setup.strategy].shards_parameters
     micro, once = setup.batch.accumulation, local * setup.recipe.compute / machine.host
     copied = [2 * once] * micro
     if alone:

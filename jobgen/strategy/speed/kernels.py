@@ -36,8 +36,6 @@ _HOOK_OPS = 25
 """Of a module whose parameters DeepSpeed's ZeRO-3 gathers before it and releases after it: 840
 calls of Python and C functions, where a Llama's layer of transformers makes 1190 for the time of 36
 kernels. Counted on a CPU: tests/strategy/speed/hooked.py."""
-_SHARDED = 3
-"""The stage of ZeRO that also shards parameters."""
 _WRITTEN_OPS = 8
 """Of GELU written out (transformers, activations.py, ``NewGELUActivation``)."""
 _SCORE_OPS = 6
@@ -78,8 +76,8 @@ def count_kernels(setup: Setup, tensors: tuple[Tensor, ...]) -> int:
     One for each product, three of attention, two sums, one for each dropout; a norm is one, an
     RMSNorm six (to fp32, square, mean, root, product, product); rotation ten, five for queries and
     for keys; an activation one, and one for its gate, GELU written out eight. Compiled, what stands
-    between products is one. Of
-    Megatron-LM's layer, operations are counted where torch dispatches them.
+    between products is one. Of Megatron-LM's layer, operations are counted where torch dispatches
+    them.
     """
     sizes = setup.model.sizes
     linear = sum(len(tensor.shape) > 1 for tensor in tensors)
@@ -132,7 +130,7 @@ def count_hooks(setup: Setup) -> float:
     """Kernels that Python could start in the time of ZeRO-3's hooks around the modules of a layer,
     on the average of all, in one pass."""
     trait = TRAITS.get(setup.strategy)
-    if trait is None or trait.family != "zero" or trait.stage != _SHARDED:
+    if trait is None or trait.family != "zero" or not trait.shards_parameters:
         return 0.0
     layers = setup.model.layers
     modules = sum(sum(len(t.shape) > 1 for t in one.tensors) * one.times for one in layers)

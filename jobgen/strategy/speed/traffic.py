@@ -14,8 +14,6 @@ from jobgen.strategy.speed.stage_slice import StageSlice, count_largest_stage
 
 _BUCKET = 25 << 20
 """Bytes that DDP reduces at once (torch's distributed.hpp, kDefaultBucketBytesCap)."""
-_SHARDS_PARAMETERS = 3
-"""The stage of ZeRO."""
 _REDUCES_ALL = ("deepspeed", "accelerate", "hf-trainer", "lightning", "none", "megatron-deepspeed")
 """Frameworks whose ZeRO-1 and ZeRO-2 are DeepSpeed's: each rank gets all of a bucket reduced, and
 keeps its part (runtime/zero/stage_1_and_2.py, ``allreduce_and_scatter``, since 0.12.4;
@@ -104,7 +102,7 @@ def _states(
         return
     unit = setup.recipe.compute * _count_first(setup, whole, params, divided)
     last = setup.recipe.reduce * _count_first(setup, learned, gradients, divided)
-    if trait.family == "zero" and stage < _SHARDS_PARAMETERS:
+    if trait.family == "zero" and not trait.shards_parameters:
         yield from _unsharded(setup, stage, shards, reduced, gathered, unit)
     else:
         n = whole.units
@@ -167,7 +165,7 @@ def _fewer(ranks: RankGroup, divided: float) -> RankGroup:
 def gathers_again(setup: Setup) -> bool:
     """Whether parameters are given up after the forward pass."""
     kept = setup.strategy == "fsdp2" and setup.reshard is False
-    return TRAITS[setup.strategy].stage == 3 and not kept
+    return TRAITS[setup.strategy].shards_parameters and not kept
 
 
 def _again(setup: Setup, shards: RankGroup, stage: int) -> RankGroup | None:

@@ -12,15 +12,7 @@ from jobgen.data import HubModel, shapes
 from jobgen.strategy.shapes import Architecture, build_model, find_model, read
 from jobgen.strategy.shapes.families import EXPERTS, FAMILIES, KEYS, LATENT
 from jobgen.strategy.shapes.table import build_config
-
-LLAMA = {
-    "model_type": "llama",
-    "num_hidden_layers": 2,
-    "hidden_size": 64,
-    "num_attention_heads": 4,
-    "intermediate_size": 96,
-    "vocab_size": 100,
-}
+from tests.strategy.made import LLAMA_CONFIG
 
 
 @pytest.mark.parametrize("row", shapes(), ids=lambda row: row.id)
@@ -29,7 +21,7 @@ def test_what_the_table_writes_is_read_as_it_is_known(row: HubModel) -> None:
 
 
 def changed(**values: Any) -> tuple[Architecture | None, str]:
-    said = {**LLAMA, **values}
+    said = {**LLAMA_CONFIG, **values}
     return read({key: value for key, value in said.items() if value != "gone"}, "some/model")
 
 
@@ -112,7 +104,7 @@ def test_an_unknown_type_is_read_with_what_its_file_says() -> None:
 
 
 def test_a_nested_text_is_read_with_its_own_type() -> None:
-    whole = {"model_type": "gemma3", "text_config": {**LLAMA, "model_type": "gemma3_text"}}
+    whole = {"model_type": "gemma3", "text_config": {**LLAMA_CONFIG, "model_type": "gemma3_text"}}
     arch, why = read(whole, "m")
     assert arch is not None
     assert (arch.norms, arch.head_dim, arch.tied, why) == (4, 256, True, "")

@@ -53,3 +53,14 @@ def setup(strategy: str = "ddp", **keys: Any) -> Setup:
         recipe=keys.pop("recipe", MIXED),
     )
     return base._replace(**keys)
+
+
+TITAN = setup(
+    "fsdp2",
+    model=LLAMA,
+    mesh=Mesh(1, 1, tp=8),
+    framework="torchtitan",
+    sequence_parallel=True,
+    recompute="selective",
+)
+"""Eight ranks of torchtitan's tensor parallel."""

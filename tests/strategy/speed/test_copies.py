@@ -13,7 +13,7 @@ from jobgen.strategy.spec import Mesh
 from jobgen.strategy.speed.copies import count_copied
 from jobgen.strategy.speed.rates import SLOWEST, get_memory_rate
 from jobgen.strategy.speed.step_time import compute_step
-from tests.strategy.speed.setups import A100, AUTOCAST, LLAMA, MIXED, SPARSE, setup
+from tests.strategy.speed.setups import A100, AUTOCAST, LLAMA, MIXED, SPARSE, TITAN, setup
 
 
 @pytest.mark.parametrize(
@@ -92,14 +92,7 @@ def test_a_measured_model_copies_what_is_sharded_too() -> None:
 
 
 def test_dtensor_lays_sequences_in_order_around_what_tp_sends() -> None:
-    one = setup(
-        "fsdp2",
-        model=LLAMA,
-        mesh=Mesh(1, 1, tp=8),
-        framework="torchtitan",
-        sequence_parallel=True,
-        recompute="selective",
-    )
+    one = TITAN
     passed = 2 * 2 * one.tokens * 4096 * 32
     # two gathered and two reduced, forward and backward; those gathered once more, again
     assert count_copied(one) == (4 * passed, 6 * passed)

@@ -12,19 +12,11 @@ from jobgen.strategy.speed.sequence_traffic import (
     list_context,
     list_tensor,
 )
-from tests.strategy.speed.setups import LLAMA, MIXED, setup
+from tests.strategy.speed.setups import MIXED, TITAN, setup
 
-TITAN = setup(
-    "fsdp2",
-    model=LLAMA,
-    mesh=Mesh(1, 1, tp=8),
-    framework="torchtitan",
-    sequence_parallel=True,
-    overlap_tp=True,
-    recompute="selective",
-)
-NARROW = TITAN._replace(recipe=MIXED._replace(name="mixed, fp8"))
-ROWWISE = TITAN._replace(recipe=MIXED._replace(name="mixed, fp8 rowwise"))
+BESIDE = TITAN._replace(overlap_tp=True)
+NARROW = BESIDE._replace(recipe=MIXED._replace(name="mixed, fp8"))
+ROWWISE = BESIDE._replace(recipe=MIXED._replace(name="mixed, fp8 rowwise"))
 
 
 def list_when(asked: Setup) -> list[tuple[str, str]]:
@@ -32,28 +24,28 @@ def list_when(asked: Setup) -> list[tuple[str, str]]:
 
 
 def test_torchs_asynchronous_tp_reduces_gradients_of_inputs_alone() -> None:
-    assert list_when(TITAN) == [
+    assert list_when(BESIDE) == [
         ("all-gather", "product"),
         ("reduce-scatter", "product"),
         ("all-gather", "recomputed"),
         ("all-gather", "gradient"),
         ("reduce-scatter", "layer"),
     ]
-    assert {when for _, when in list_when(TITAN._replace(overlap_tp=False))} == {"layer"}
-    whole = [one.times for one in list_tensor(TITAN._replace(recompute="full"))]
+    assert {when for _, when in list_when(TITAN)} == {"layer"}
+    whole = [one.times for one in list_tensor(BESIDE._replace(recompute="full"))]
     assert whole == [128, 128, 64, 64]  # two of each of 32 layers, and those forward once more
 
 
 def test_operands_with_a_scale_for_each_row_are_gathered_alone_in_16_bits() -> None:
-    assert [gathers_beside(one) for one in (TITAN, NARROW, ROWWISE)] == [True, True, False]
+    assert [gathers_beside(one) for one in (BESIDE, NARROW, ROWWISE)] == [True, True, False]
     assert {when for what, when in list_when(ROWWISE) if what == "all-gather"} == {"layer"}
-    assert [get_gathered_bytes(one) for one in (TITAN, NARROW, ROWWISE)] == [2, 1, 2]
+    assert [get_gathered_bytes(one) for one in (BESIDE, NARROW, ROWWISE)] == [2, 1, 2]
     assert gathers_beside(ROWWISE._replace(framework="megatron"))
     assert get_gathered_bytes(NARROW._replace(framework="megatron")) == 2
 
 
 def test_8_bit_operands_are_gathered_in_half_the_bytes_and_results_are_not_reduced_so() -> None:
-    wide, narrow = (list(list_tensor(one)) for one in (TITAN, NARROW))
+    wide, narrow = (list(list_tensor(one)) for one in (BESIDE, NARROW))
     for one, other in zip(wide, narrow, strict=True):
         share = 0.5 if one.what == "all-gather" else 1
         assert other.payload == pytest.approx(share * one.payload)
