@@ -157,6 +157,14 @@ def test_offload_has_its_stage_and_its_path() -> None:
     assert any("nothing expands" in message for message in refused(nvme, strategy="zero3"))
 
 
+@pytest.mark.parametrize("value", [{}, {"a": 1}, [2], True, "2", 4])
+def test_a_stage_and_a_device_are_of_those_that_deepspeed_has(value: object) -> None:
+    stage = refused({"zero_optimization": {"stage": value}, "pipeline": {"stages": 2}})
+    assert any("zero_optimization.stage is" in message for message in stage)
+    device = refused({"zero_optimization": {"stage": 2, "offload_param": {"device": value}}})
+    assert any("offload_param.device is" in message for message in device)
+
+
 def test_a_pipeline_does_not_go_with_sharded_gradients() -> None:
     assert "does not support pipeline parallelism" in refused({"pipeline": {"stages": 2}})[0]
 

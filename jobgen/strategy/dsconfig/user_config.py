@@ -131,11 +131,12 @@ def _combinations(found: UserConfig) -> Iterator[TrainDiagnostic]:
     if _on(values, "fp16") and _on(values, "bf16"):
         message = f"{found.cite(('fp16',))}: fp16 and bf16 are both enabled"
         yield _fault(message, "keep one of the two; train.precision defaults to bf16")
-    stage = get(values, (_ZERO, "stage")) or 0
+    yield from _unknown(found)
+    stage = _read_stage(found) or 0
     for name in _OFFLOADS:
         path = (_ZERO, name)
         device = get(values, (*path, "device"))
-        if device in {"cpu", "nvme"} and name == "offload_param" and stage != 3:
+        if device in ("cpu", "nvme") and name == "offload_param" and stage != 3:
             message = (
                 f"{found.cite(path)}: offloading parameters needs ZeRO-3, but stage is {stage}"
             )
@@ -146,6 +147,24 @@ def _combinations(found: UserConfig) -> Iterator[TrainDiagnostic]:
     if isinstance(stages, int) and stages > 1 and stage >= 2:
         message = f"{found.cite(('pipeline',))}: ZeRO-{stage} does not support pipeline parallelism"
         yield _fault(message, "set stage 1", "J232")
+
+
+def _unknown(found: UserConfig) -> Iterator[TrainDiagnostic]:
+    """A stage or a device that DeepSpeed does not have."""
+    known: dict[Path, tuple[object, ...]] = {(_ZERO, "stage"): (0, 1, 2, 3)}
+    known |= {(_ZERO, name, "device"): ("none", "cpu", "nvme") for name in _OFFLOADS}
+    for path, values in known.items():
+        held = get(found.values, path)
+        if held is None or held == "auto" or (held in values and not isinstance(held, bool)):
+            continue
+        message = f"{found.cite(path)}: {'.'.join(path)} is {json.dumps(held)}"
+        yield _fault(message, f"must be {', '.join(map(str, values[:-1]))} or {values[-1]}")
+
+
+def _read_stage(found: UserConfig) -> int | None:
+    """The stage of ZeRO, where the file sets one that DeepSpeed has."""
+    stage = get(found.values, (_ZERO, "stage"))
+    return stage if type(stage) is int and stage in range(4) else None
 
 
 def _nvme(found: UserConfig, path: Path, stage: int) -> Iterator[TrainDiagnostic]:
@@ -197,11 +216,11 @@ def _product(request: FrameworkRequest) -> str:
 
 def _same_in(found: UserConfig) -> str:
     """The keys of ``train`` that say what the file says of its stage and of offload."""
-    stage = get(found.values, (_ZERO, "stage"))
+    stage = _read_stage(found)
     where = [get(found.values, (_ZERO, name, "device")) for name in _OFFLOADS]
     what = {(True, False): "optimizer", (False, True): "params", (True, True): "both"}
     offloads = tuple(isinstance(device, str) and device != "none" for device in where)
-    keys = [f"strategy: zero{stage}"] if stage in {1, 2, 3} else []
+    keys = [f"strategy: zero{stage}"] if stage else []
     keys += [f"offload: {what[offloads]}"] if offloads in what else []
     return f"set {' and '.join(keys)}" if keys else ""
 
