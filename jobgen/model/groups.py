@@ -6,10 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 from jobgen.model.components import OPTIONS as OWN_OPTIONS
-from jobgen.model.container import PART_IMAGE
 from jobgen.model.fields import (
     DURATION,
-    ENVIRONMENT,
     LINE,
     MEMORY,
     RUN,
@@ -33,7 +31,14 @@ from jobgen.model.form import (
     refuse,
 )
 from jobgen.model.job_checks import OPTIONS
-from jobgen.model.launchers import ALIASES, LAUNCHERS
+from jobgen.model.program_keys import (
+    PROCS_PER_NODE,
+    PROGRAM_ENVIRONMENT,
+    PROGRAM_IMAGE,
+    PROGRAM_LAUNCHER,
+    PROGRAM_TRAIN,
+    RANKS_PER_GPU,
+)
 from jobgen.model.settings import Launcher
 from jobgen.model.steps import MOST_STEPS, check_part_name
 from jobgen.model.train import Train
@@ -129,12 +134,8 @@ class JobGroup(Form):
     gpus_per_node: int | None = key(
         check_integer(0, 1024), default=None, doc="GPUs per node; default: the job's."
     )
-    procs_per_node: int | None = key(
-        check_integer(1, 1024), default=None, doc="Ranks per node where nodes have no GPUs."
-    )
-    ranks_per_gpu: int | None = key(
-        check_integer(1, 64), default=None, doc="Ranks that share each GPU; default: the job's."
-    )
+    procs_per_node: int | None = PROCS_PER_NODE
+    ranks_per_gpu: int | None = RANKS_PER_GPU
     cpus_per_task: int | None = key(
         check_integer(1, 4096), default=None, doc="CPU cores per rank; default: the job's."
     )
@@ -155,23 +156,10 @@ class JobGroup(Form):
         example="{partition: cpu}",
     )
     slurm_extra: tuple[str, ...] = key(WORDS, default=(), doc="Words of slurm.extra.", hidden=True)
-    launcher: Launcher | None = key(
-        check_form(Launcher, short="type", shortly={"enum": [*LAUNCHERS, *ALIASES]}),
-        default=None,
-        doc="What starts the ranks; default: the job's launcher.",
-    )
-    container: str | None = key(
-        PART_IMAGE,
-        default=None,
-        doc="Image of this group's container; default: the job's. All else is the job's.",
-        example="vllm/vllm-openai:v0.11.0",
-    )
-    env: Mapping[str, str] = key(
-        ENVIRONMENT, default={}, doc="Environment of this group's ranks, beside the job's."
-    )
-    train: Train | None = key(
-        check_form(Train), default=None, doc="Training setup of this group's program."
-    )
+    launcher: Launcher | None = PROGRAM_LAUNCHER
+    container: str | None = PROGRAM_IMAGE
+    env: Mapping[str, str] = PROGRAM_ENVIRONMENT
+    train: Train | None = PROGRAM_TRAIN
 
     @classmethod
     def spread(cls, data: Mapping[str, Any]) -> Mapping[str, Any]:

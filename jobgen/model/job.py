@@ -40,9 +40,9 @@ from jobgen.model.job_checks import (
     VARIANT,
     check_version,
 )
-from jobgen.model.launchers import ALIASES, LAUNCHERS
 from jobgen.model.notify import Notify
 from jobgen.model.preparation import SETUP, STAGE, SetupScopes, StagedData
+from jobgen.model.program_keys import LAUNCHER
 from jobgen.model.race import RACE
 from jobgen.model.settings import (
     MONITOR,
@@ -165,7 +165,7 @@ class JobSpec(Form):
         example="{path: ., ignore: [data/]}",
     )
     launcher: Launcher = key(
-        check_form(Launcher, short="type", shortly={"enum": [*LAUNCHERS, *ALIASES]}),
+        LAUNCHER,
         default=Launcher(),
         doc="What starts the ranks: a word, or a mapping with its settings.",
     )

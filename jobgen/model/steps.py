@@ -6,10 +6,16 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from jobgen.model.container import PART_IMAGE
-from jobgen.model.fields import ENVIRONMENT, RUN, WORD, check_integer, describe_value
+from jobgen.model.fields import RUN, WORD, check_integer, describe_value
 from jobgen.model.form import Check, Form, Refusal, ValueDiagnostic, check_form, key, refuse
-from jobgen.model.launchers import ALIASES, LAUNCHERS
+from jobgen.model.program_keys import (
+    PROCS_PER_NODE,
+    PROGRAM_ENVIRONMENT,
+    PROGRAM_IMAGE,
+    PROGRAM_LAUNCHER,
+    PROGRAM_TRAIN,
+    RANKS_PER_GPU,
+)
 from jobgen.model.settings import Launcher
 from jobgen.model.train import Train
 
@@ -63,29 +69,12 @@ class JobStep(Form):
     nodes: int | None = key(
         check_integer(1, 65_536), default=None, doc="The first so many nodes; default: all."
     )
-    procs_per_node: int | None = key(
-        check_integer(1, 1024), default=None, doc="Ranks per node where nodes have no GPUs."
-    )
-    ranks_per_gpu: int | None = key(
-        check_integer(1, 64), default=None, doc="Ranks that share each GPU; default: the job's."
-    )
-    launcher: Launcher | None = key(
-        check_form(Launcher, short="type", shortly={"enum": [*LAUNCHERS, *ALIASES]}),
-        default=None,
-        doc="What starts the ranks; default: the job's launcher.",
-    )
-    container: str | None = key(
-        PART_IMAGE,
-        default=None,
-        doc="Image of this step's container; default: the job's. All else is the job's.",
-        example="vllm/vllm-openai:v0.11.0",
-    )
-    env: Mapping[str, str] = key(
-        ENVIRONMENT, default={}, doc="Environment of this step's ranks, beside the job's."
-    )
-    train: Train | None = key(
-        check_form(Train), default=None, doc="Training setup of this step's program."
-    )
+    procs_per_node: int | None = PROCS_PER_NODE
+    ranks_per_gpu: int | None = RANKS_PER_GPU
+    launcher: Launcher | None = PROGRAM_LAUNCHER
+    container: str | None = PROGRAM_IMAGE
+    env: Mapping[str, str] = PROGRAM_ENVIRONMENT
+    train: Train | None = PROGRAM_TRAIN
 
 
 def check_steps(value: object) -> tuple[JobStep, ...]:
