@@ -308,3 +308,18 @@ def test_a_search_over_thousands_of_gpus_takes_less_than_a_second() -> None:
     assert calls < 500_000
     assert len(every) > 30
     assert any(one.verdict == "fits" for one in every)
+
+
+@pytest.mark.parametrize(
+    ("model", "framework", "assumed"),
+    [
+        ("Qwen/Qwen3-30B-A3B", "hf-trainer", True),
+        ("Qwen/Qwen3-30B-A3B", "megatron", False),
+        ("meta-llama/Llama-3.1-8B", "hf-trainer", False),
+    ],
+)
+def test_the_version_of_transformers_is_assumed_where_experts_depend_on_it(
+    model: str, framework: str, assumed: bool
+) -> None:
+    advice = advise(ask(model, framework=framework), auto=True)
+    assert any("transformers 5" in doubt for doubt in advice.doubts) is assumed
