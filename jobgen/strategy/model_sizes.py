@@ -12,7 +12,7 @@ from jobgen.model.units import clip
 from jobgen.named_tuple import NamedTuple
 from jobgen.strategy.json_lines import index_lines
 from jobgen.strategy.shapes.architecture import Architecture
-from jobgen.strategy.shapes.families import EXPERTS, KEYS
+from jobgen.strategy.shapes.config_keys import EXPERTS, KEYS
 from jobgen.strategy.shapes.read import list_impossible, read
 from jobgen.strategy.shapes.table import find_model, suggest_models
 from jobgen.strategy.shapes.written import complete_shape

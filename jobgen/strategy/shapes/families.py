@@ -11,47 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from jobgen.named_tuple import NamedTuple
-
-Keys = Mapping[str, tuple[str, ...]]
-
-KEYS: Keys = {
-    "layers": ("num_hidden_layers", "n_layer", "num_layers", "n_layers"),
-    "hidden": ("hidden_size", "n_embd", "d_model", "n_embed"),
-    "heads": ("num_attention_heads", "n_head", "n_heads", "num_heads"),
-    "kv_heads": ("num_key_value_heads", "num_kv_heads", "n_head_kv", "multi_query_group_num"),
-    "head_dim": ("head_dim",),
-    "ffn": ("intermediate_size", "n_inner", "ffn_dim", "d_ff"),
-    "vocab": ("vocab_size", "padded_vocab_size"),
-    "most": ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "n_ctx"),
-}
-"""Size → its keys in a config.json, the first that is there."""
-
-EXPERTS: Keys = {
-    "count": ("num_local_experts", "num_experts", "n_routed_experts"),
-    "active": ("num_experts_per_tok", "num_experts_per_token", "moe_top_k"),
-    "ffn": ("moe_intermediate_size",),
-    "dense_layers": ("first_k_dense_replace",),
-    "every": ("decoder_sparse_step",),
-}
-LATENT: Keys = {
-    "q_rank": ("q_lora_rank",),
-    "kv_rank": ("kv_lora_rank",),
-    "nope_dim": ("qk_nope_head_dim",),
-    "rope_dim": ("qk_rope_head_dim",),
-    "v_dim": ("v_head_dim",),
-}
-DROPOUT: Keys = {
-    "hidden_dropout": (
-        "resid_pdrop",
-        "resid_dropout",
-        "residual_dropout",
-        "hidden_dropout",
-        "dropout",
-    ),
-    "attention_dropout": ("attn_pdrop", "attention_dropout"),
-}
-"""Field of Architecture → keys of the probability in a config.json."""
-
+from jobgen.strategy.shapes.config_keys import Keys
 
 _NONE: Mapping[str, Any] = {}
 
@@ -76,6 +36,8 @@ class ModelFamily(NamedTuple):
     latent: bool = False
 
 
+_HALF = {"rotary": "part", "rotary_percent": 0.5}
+_QUARTER = {"rotary": "part", "rotary_percent": 0.25}
 _TIED = {"tie_word_embeddings": ("tied",)}
 _BIAS = {**_TIED, "attention_bias": ("qkv_bias", "out_bias")}
 _BIASES = {**_BIAS, "mlp_bias": ("mlp_bias",)}
@@ -92,6 +54,8 @@ _GEMMA = {**_GEMMA_1, "norms": 4}
 LLAMA = ModelFamily(flags=_BIASES)
 _QWEN2 = ModelFamily({"qkv_bias": True}, _TIED)
 _QWEN3 = ModelFamily({"qk_norm": "head"}, _BIAS, defaults={"head_dim": 128})
+_QWEN3_MOE = ModelFamily({"qk_norm": "head"}, _BIAS, experts=_NONE)
+_MISTRAL = ModelFamily(flags=_TIED)
 _MIXTRAL = ModelFamily(flags=_TIED, experts=_NONE)
 _GEMMA3 = ModelFamily(
     {**_GEMMA, "qk_norm": "head"},
@@ -100,9 +64,9 @@ _GEMMA3 = ModelFamily(
 )
 """Its files on the Hub say only what differs from Gemma3TextConfig."""
 _DEEPSEEK = ModelFamily(flags=_BIASES, experts=_NONE, latent=True)
-_OLMO2 = ModelFamily({"qk_norm": "hidden"}, _BIAS)
-_HALF = {"rotary": "part", "rotary_percent": 0.5}
-_QUARTER = {"rotary": "part", "rotary_percent": 0.25}
+_OLMO2 = ModelFamily({"qk_norm": "hidden", "wide_norm": True}, _BIAS)
+_COHERE = ModelFamily({"layer_norm": True, "norm_bias": False, "norms": 1, "tied": True}, _BIAS)
+_GRANITE = {"special": "multipliers for embeddings, attention, residuals and logits"}
 _GLM = {
     "fused_gate_up": True,
     "qkv_bias": True,
@@ -130,8 +94,39 @@ _GPTJ = {
 
 FAMILIES: Mapping[str, ModelFamily] = {
     "llama": LLAMA,
-    "mistral": ModelFamily(flags=_TIED),
+    "mistral": _MISTRAL,
+    "ministral": _MISTRAL,
+    "ministral3": _MISTRAL,
     "mixtral": _MIXTRAL,
+    "minimax_m2": _MIXTRAL._replace(has={"qk_norm": "hidden", **_HALF}),
+    "llama4_text": ModelFamily(
+        {"special": "layers without position encoding"},
+        _BIAS,
+        {"ffn": ("intermediate_size_mlp", "intermediate_size")},
+        experts={"transposed": True},
+    ),
+    "cwm": LLAMA,
+    "arcee": LLAMA._replace(has={"gated": False}),
+    "nemotron": LLAMA._replace(has={"gated": False, "layer_norm": True, **_HALF}),
+    "helium": LLAMA._replace(has={"wide_norm": True}),
+    "seed_oss": ModelFamily(
+        {"qkv_bias": True, **_DROPPED},
+        {
+            **_TIED,
+            "attention_bias": ("qkv_bias",),
+            "attention_out_bias": ("out_bias",),
+            "mlp_bias": ("mlp_bias",),
+        },
+    ),
+    "ernie4_5": ModelFamily(
+        {"tied": True}, {**_TIED, "use_bias": ("qkv_bias", "out_bias", "mlp_bias")}
+    ),
+    "exaone4": ModelFamily({"qk_norm": "head"}, _TIED),
+    "hunyuan_v1_dense": ModelFamily({"qk_norm": "head"}, _BIAS),
+    "dots1": ModelFamily({"qk_norm": "head"}, _BIAS, experts=_NONE),
+    "phimoe": ModelFamily(
+        {"layer_norm": True}, {**_BIAS, "lm_head_bias": ("head_bias",)}, experts=_NONE
+    ),
     "qwen": ModelFamily(
         {"qkv_bias": True, "fused_qkv": True},
         _TIED,
@@ -149,7 +144,8 @@ FAMILIES: Mapping[str, ModelFamily] = {
     ),
     "qwen3": _QWEN3,
     "qwen3_vl_text": _QWEN3,
-    "qwen3_moe": ModelFamily({"qk_norm": "head"}, _BIAS, experts=_NONE),
+    "qwen3_moe": _QWEN3_MOE,
+    "qwen3_vl_moe_text": _QWEN3_MOE,
     "gemma": ModelFamily(_GEMMA_1, _BIAS, defaults={"head_dim": 256}),
     "gemma2": ModelFamily({**_GEMMA, "softcap": True}, _BIAS, defaults={"head_dim": 256}),
     "gemma3_text": _GEMMA3,
@@ -196,6 +192,7 @@ FAMILIES: Mapping[str, ModelFamily] = {
     "gpt_oss": ModelFamily(
         {
             "sinks": True,
+            "wide_norm": True,
             "qkv_bias": True,
             "out_bias": True,
             "special": "a clamped and shifted gate",
@@ -247,9 +244,14 @@ FAMILIES: Mapping[str, ModelFamily] = {
     "deepseek_v2": _DEEPSEEK,
     "deepseek_v3": _DEEPSEEK,
     "kimi_k2": _DEEPSEEK,
+    "glm4_moe_lite": _DEEPSEEK,
+    "youtu": _DEEPSEEK._replace(experts=None),
+    "minicpm3": _DEEPSEEK._replace(experts=None),
     "olmo": ModelFamily({"norms": 0, "final_norm": False}, _BIAS),
     "olmo2": _OLMO2,
-    "olmoe": _OLMO2._replace(experts=_NONE),
+    "olmo3": _OLMO2,
+    "olmoe": ModelFamily({"qk_norm": "hidden"}, _BIAS, experts=_NONE),
+    "flex_olmo": _OLMO2._replace(experts=_NONE),
     "starcoder2": ModelFamily(
         {**_GPT, "tied": True},
         {**_TIED, "use_bias": ("qkv_bias", "out_bias", "mlp_bias")},
@@ -259,12 +261,11 @@ FAMILIES: Mapping[str, ModelFamily] = {
         {**_QUARTER, "layer_norm": True},
         {**_TIED, "use_qkv_bias": ("qkv_bias",)},
     ),
-    "cohere": ModelFamily(
-        {"layer_norm": True, "norm_bias": False, "norms": 1, "tied": True}, _BIAS
-    ),
-    "granite": LLAMA._replace(
-        has={"special": "multipliers for embeddings, attention, residuals and logits"}
-    ),
+    "cohere": _COHERE,
+    "cohere2": _COHERE,
+    "granite": LLAMA._replace(has=_GRANITE),
+    "granitemoe": ModelFamily(_GRANITE, _BIAS, experts=_NONE),
+    "granitemoeshared": ModelFamily({**_GRANITE, "fused_gate_up": True}, _BIAS, experts=_NONE),
     "smollm3": ModelFamily({"tied": True, "special": "layers without position encoding"}, _BIASES),
     "glm": ModelFamily(
         _GLM, {**_TIED, "attention_bias": ("qkv_bias",)}, defaults={"head_dim": 128}
@@ -274,6 +275,7 @@ FAMILIES: Mapping[str, ModelFamily] = {
         {**_TIED, "attention_bias": ("qkv_bias",)},
         defaults={"head_dim": 128},
     ),
+    "glm4_moe": ModelFamily(_HALF, {**_TIED, "attention_bias": ("qkv_bias",)}, experts=_NONE),
     "baichuan": ModelFamily({"fused_qkv": True}, _TIED),
     "internlm2": ModelFamily({"fused_qkv": True}, {**_TIED, "bias": ("qkv_bias", "out_bias")}),
 }

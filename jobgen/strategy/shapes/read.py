@@ -2,38 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jobgen.model.units import clip
-from jobgen.named_tuple import NamedTuple
+from jobgen.strategy.shapes.adjustments import ADJUSTMENTS
 from jobgen.strategy.shapes.architecture import Architecture, Experts, Mla
-from jobgen.strategy.shapes.families import (
-    DROPOUT,
-    EXPERTS,
-    FAMILIES,
-    KEYS,
-    LATENT,
-    LLAMA,
-    Keys,
-    ModelFamily,
-)
-from jobgen.strategy.shapes.size_rules import list_conflicts
+from jobgen.strategy.shapes.config_keys import DROPOUT, EXPERTS, KEYS, LATENT
+from jobgen.strategy.shapes.families import FAMILIES, LLAMA, ModelFamily
+from jobgen.strategy.shapes.hub_config import HubConfig, SizeFault
 
-MOST = 1 << 30
-"""No size of a model is larger; what is, was not meant."""
 _FASTEST = 1e12
 """No base of a rotation is larger."""
+_UNGATED = ("gelu", "gelu_new", "relu", "relu2")
+"""Values of hidden_act of types whose feed-forward layer has no gate: all of transformers 5.23 that
+have one of these and no family here, but for ModernBERT's decoder."""
+_UNWEIGHTED = ("llama4", "llama4_text")
+"""Types whose norms of queries and keys have no parameters."""
 _OPTIONAL = ("most", "kv_heads", "head_dim", "embedding_dim")
-
-
-class SizeFault(NamedTuple):
-    """Why a config.json makes no model."""
-
-    message: str
-    keys: tuple[str, ...] = ()
-    """Of the file, the last of which is to be changed; none where a key is missing."""
-    hint: str = ""
 
 
 def read(config: Mapping[str, object], name: str) -> tuple[Architecture | None, str]:
@@ -46,7 +32,8 @@ def read(config: Mapping[str, object], name: str) -> tuple[Architecture | None, 
     arch, data, doubts = _examine(config, name)
     if data.faults:
         return None, "; ".join(fault.message for fault in data.faults)
-    if data.flag("use_qk_norm") or data.flag("qk_layernorm"):
+    normed = data.flag("use_qk_norm") or data.flag("qk_layernorm")
+    if normed and not (arch and arch.qk_norm) and config.get("model_type") not in _UNWEIGHTED:
         doubts = [*doubts, "norms of queries and keys are not counted"]
     return arch, "; ".join(doubts)
 
@@ -63,7 +50,7 @@ def list_impossible(config: Mapping[str, object]) -> list[SizeFault]:
 
 def _examine(
     config: Mapping[str, object], name: str
-) -> tuple[Architecture | None, _Config, Sequence[str]]:
+) -> tuple[Architecture | None, HubConfig, Sequence[str]]:
     """The sizes, the part of the file that they are from with its faults, and doubts."""
     inner, doubts = _text(config)
     kind = inner.get("model_type")
@@ -74,60 +61,11 @@ def _examine(
         )
         doubts.append(f"unknown {what}: counted like Llama, which may be inexact")
         family = _like(inner)
-    data = _Config(inner)
+    data = HubConfig(inner)
     arch = _built(data, family, name)
-    if arch is not None and isinstance(kind, str) and kind in _TURNS:
-        arch = _TURNS[kind](arch, data)
+    if arch is not None and isinstance(kind, str) and kind in ADJUSTMENTS:
+        arch = ADJUSTMENTS[kind](arch, data)
     return arch, data, doubts
-
-
-class _Config:
-    """A config.json, and what is wrong with it."""
-
-    def __init__(self, data: Mapping[str, object]) -> None:
-        self.data = data
-        self.faults: list[SizeFault] = []
-
-    def size(self, keys: tuple[str, ...], default: int | None = None, least: int = 1) -> int | None:
-        """The first of these keys that has a value; a fault where that is no size."""
-        for key in keys:
-            value = self.data.get(key)
-            if value is None:
-                continue
-            if isinstance(value, int) and not isinstance(value, bool) and least <= value <= MOST:
-                return value
-            message = f"{key} must be an integer from {least} to {MOST}, not {clip(str(value))}"
-            self.faults.append(SizeFault(message, (key,)))
-            return None
-        return default
-
-    def need(self, keys: tuple[str, ...], default: int | None = None) -> int:
-        """The first of these keys that has a value; a fault where none has, or it is no size."""
-        before = len(self.faults)
-        value = self.size(keys, default)
-        if value is None and len(self.faults) == before:
-            self.faults.append(SizeFault(f"{keys[0]} is missing"))
-        return value or 1
-
-    def name(self, keys: tuple[str, ...]) -> str:
-        """The first of these keys that has a value."""
-        return next((key for key in keys if self.data.get(key) is not None), "".join(keys[:1]))
-
-    def add_conflicts(self, sizes: Mapping[str, int | None], keys: Keys) -> None:
-        """A fault for each two of these sizes that do not go together."""
-        names = {size: self.name(each) for size, each in keys.items()}
-        found = list_conflicts(sizes, names)
-        self.faults += (SizeFault(each.message, each.keys, each.hint) for each in found)
-
-    def has_wrong_integer(self, fault: SizeFault) -> bool:
-        """Whether the fault is a number that is no size of any model."""
-        value = self.data.get(fault.keys[-1]) if len(fault.keys) == 1 else None
-        return isinstance(value, int) and not isinstance(value, bool)
-
-    def flag(self, key: str, default: bool = False) -> bool:
-        """Whether it says true; the default where it says neither true nor false."""
-        value = self.data.get(key)
-        return value if isinstance(value, bool) else default
 
 
 def _text(config: Mapping[str, object]) -> tuple[Mapping[str, object], list[str]]:
@@ -141,7 +79,7 @@ def _text(config: Mapping[str, object]) -> tuple[Mapping[str, object], list[str]
     return {**outer, **inner}, doubts
 
 
-def _built(data: _Config, family: ModelFamily, name: str) -> Architecture | None:
+def _built(data: HubConfig, family: ModelFamily, name: str) -> Architecture | None:
     keys = {**KEYS, **family.keys}
     optional = (*_OPTIONAL, "ffn") if family.four else _OPTIONAL
     found = {
@@ -167,7 +105,7 @@ def _built(data: _Config, family: ModelFamily, name: str) -> Architecture | None
     return None if data.faults else Architecture(name=name, **fields)
 
 
-def _flags(data: _Config, family: ModelFamily) -> dict[str, bool]:
+def _flags(data: HubConfig, family: ModelFamily) -> dict[str, bool]:
     return {
         field: data.flag(key)
         for key, fields in family.flags.items()
@@ -176,7 +114,7 @@ def _flags(data: _Config, family: ModelFamily) -> dict[str, bool]:
     }
 
 
-def _rotation(data: _Config) -> dict[str, Any]:
+def _rotation(data: HubConfig) -> dict[str, Any]:
     """How queries and keys are rotated, as far as the file says it: transformers 5 nests it."""
     nested = data.data.get("rope_parameters")
     said = {**data.data, **(nested if isinstance(nested, dict) else {})}
@@ -189,99 +127,52 @@ def _rotation(data: _Config) -> dict[str, Any]:
     return fields
 
 
-def _dropout(data: _Config) -> dict[str, bool]:
+def _dropout(data: HubConfig) -> dict[str, bool]:
     """What is dropped out, as far as the file has probabilities."""
     rates = {field: data.data.get(data.name(keys)) for field, keys in DROPOUT.items()}
     return {field: rate > 0 for field, rate in rates.items() if isinstance(rate, (int, float))}
 
 
-def _latent(data: _Config) -> Mla:
+def _latent(data: HubConfig) -> Mla:
     needed = {size: data.need(keys) for size, keys in LATENT.items() if size != "q_rank"}
     return Mla(q_rank=data.size(LATENT["q_rank"]), **needed)
 
 
-def _experts(data: _Config, layers: int, ffn: int) -> Experts:
+def _experts(data: HubConfig, layers: int, ffn: int) -> Experts:
     keys = {"experts": EXPERTS["count"], "experts_active": EXPERTS["active"]}
     count, active = (data.need(each) for each in keys.values())
     data.add_conflicts({"experts": count, "experts_active": active}, keys)
     width = data.size(EXPERTS["ffn"], ffn) or ffn
-    shared = (data.size(("n_shared_experts",), 0, least=0) or 0) * width
-    listed = data.data.get("mlp_only_layers")
-    listed = listed if isinstance(listed, list) else []
-    dense = len({n for n in listed if type(n) is int and 0 <= n < layers})
+    shared = (data.size(EXPERTS["shared"], 0, least=0) or 0) * width
     return Experts(
         count,
         active,
         width,
-        shared_ffn=data.size(("shared_expert_intermediate_size",), shared, least=0) or 0,
-        dense_layers=data.size(EXPERTS["dense_layers"], dense, least=0) or 0,
+        shared_ffn=data.size(EXPERTS["shared_ffn"], shared, least=0) or 0,
+        dense_layers=_count_dense(data, layers),
         every=data.size(EXPERTS["every"], 1) or 1,
     )
 
 
+def _count_dense(data: HubConfig, layers: int) -> int:
+    """Layers without experts: transformers 5 lists the kind of each."""
+    kinds, listed = data.data.get("mlp_layer_types"), data.data.get("mlp_only_layers")
+    if isinstance(kinds, list):
+        return min(kinds.count("dense"), layers)
+    listed = listed if isinstance(listed, list) else []
+    dense = {n for n in listed if type(n) is int and 0 <= n < layers}
+    return data.size(EXPERTS["dense_layers"], len(dense), least=0) or 0
+
+
 def _like(data: Mapping[str, object]) -> ModelFamily:
     """Llama's family, with what the file of an unknown type says otherwise."""
-    has: dict[str, Any] = {}
+    has: dict[str, Any] = {"gated": data.get("hidden_act") not in _UNGATED}
     if "rms_norm_eps" not in data and ("layer_norm_eps" in data or "layer_norm_epsilon" in data):
         has["layer_norm"] = True
-    if all(data.get(key) is None for key in KEYS["ffn"]):
-        has["gated"] = False
     counts = (data.get(key) for key in EXPERTS["count"])
     some = any(isinstance(count, int) and count > 1 for count in counts)
+    if not some and all(data.get(key) is None for key in KEYS["ffn"]):
+        has["gated"] = False
     latent = data.get("kv_lora_rank") is not None
     flags = {**LLAMA.flags, "qkv_bias": ("qkv_bias",)}
     return ModelFamily(has, flags, four=True, experts={} if some else None, latent=latent)
-
-
-def _falcon(arch: Architecture, data: _Config) -> Architecture:
-    """``FalconAttention`` and ``FalconDecoderLayer``: 7B has one head of keys and one norm."""
-    new = data.flag("new_decoder_architecture")
-    two = data.size(("num_ln_in_parallel_attn",), 2 if new else 1) == 2
-    parallel = data.flag("parallel_attn", default=True)
-    kv_heads = arch.kv_heads if new else arch.heads
-    if not new and data.flag("multi_query", default=True):
-        kv_heads = 1
-    norms = 1 if parallel and not two else 2
-    return arch._replace(
-        kv_heads=kv_heads,
-        norms=norms,
-        parallel=parallel and two,
-        rotary="" if data.flag("alibi") else "whole",
-    )
-
-
-def _opt(arch: Architecture, data: _Config) -> Architecture:
-    """``OPTDecoder``: 350m has its norms behind the layers, and none at the end."""
-    last = data.flag("do_layer_norm_before", default=True)
-    last = last and not data.flag("_remove_final_layer_norm")
-    learned = data.flag("layer_norm_elementwise_affine", default=True)
-    width = arch.embedding_dim if arch.embedding_dim != arch.hidden else None
-    return arch._replace(
-        embedding_dim=width, norms=2 if learned else 0, final_norm=last and learned
-    )
-
-
-def _qwen(arch: Architecture, data: _Config) -> Architecture:
-    """``QWenMLP``: intermediate_size is that of the gate and the way up together."""
-    bias = not data.flag("no_bias", default=True)
-    return arch._replace(ffn=arch.ffn // 2, out_bias=bias, mlp_bias=bias)
-
-
-def _gpt_bigcode(arch: Architecture, data: _Config) -> Architecture:
-    """``GPTBigCodeConfig``: one head of keys and values."""
-    return arch._replace(kv_heads=1 if data.flag("multi_query", default=True) else arch.heads)
-
-
-def _stablelm(arch: Architecture, data: _Config) -> Architecture:
-    """``StableLmDecoderLayer``: one norm for both, where they are computed side by side."""
-    return arch._replace(norms=1 if data.flag("use_parallel_residual") else 2)
-
-
-_TURNS: Mapping[str, Callable[[Architecture, _Config], Architecture]] = {
-    "falcon": _falcon,
-    "opt": _opt,
-    "qwen": _qwen,
-    "gpt_bigcode": _gpt_bigcode,
-    "stablelm": _stablelm,
-}
-"""What a table cannot say of a type."""

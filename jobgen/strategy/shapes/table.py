@@ -7,7 +7,8 @@ from functools import cache, lru_cache
 
 from jobgen.data import HubModel, shapes
 from jobgen.strategy.shapes.architecture import Architecture
-from jobgen.strategy.shapes.families import FAMILIES, KEYS
+from jobgen.strategy.shapes.config_keys import KEYS
+from jobgen.strategy.shapes.families import FAMILIES
 from jobgen.strategy.shapes.read import read
 
 _WORDS: Mapping[str, object] = {"true": True, "false": False, "null": None}

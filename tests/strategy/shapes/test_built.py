@@ -15,7 +15,7 @@ from jobgen.strategy.shapes.table import build_config
 
 pytestmark = pytest.mark.train("torch", "transformers")
 
-ONLY_ON_THE_HUB = ("qwen", "qwen2_vl", "baichuan", "internlm2", "kimi_k2")
+ONLY_ON_THE_HUB = ("qwen", "qwen2_vl", "baichuan", "internlm2", "kimi_k2", "qwen3_vl_moe_text")
 """Types whose code lies beside their weights; and those that transformers builds with eyes."""
 ROWS = {row.id: row for row in shapes() if row.type not in ONLY_ON_THE_HUB}
 
@@ -74,7 +74,10 @@ MIXED = {
     "moe_intermediate_size": 24,
     "num_key_value_heads": 2,
 }
+LIKE_MIXTRAL = {**SMALL, "num_key_value_heads": 2, "num_local_experts": 8}
 LATENT = {**MIXED, "n_routed_experts": 8, "first_k_dense_replace": 2, "kv_lora_rank": 32}
+DENSE_FIRST = {**MIXED, "n_routed_experts": 8, "first_k_dense_replace": 2}
+LLAMA_4 = {**LIKE_MIXTRAL, "head_dim": 16, "intermediate_size_mlp": 128}
 
 VARIANTS: list[tuple[str, dict[str, Any]]] = [
     ("llama", {**SMALL, "attention_bias": True, "mlp_bias": True, "num_key_value_heads": 2}),
@@ -111,6 +114,30 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [
     ("glm", {**SMALL, "num_key_value_heads": 2, "attention_bias": False}),
     ("glm4", {**SMALL, "num_key_value_heads": 2, "head_dim": 16}),
     ("gpt_oss", {**SMALL, "num_key_value_heads": 2, "attention_bias": False}),
+    ("ministral", {**SMALL, "num_key_value_heads": 2, "head_dim": 24}),
+    ("minimax_m2", {**LIKE_MIXTRAL, "head_dim": 16}),
+    ("llama4_text", {**LLAMA_4, "interleave_moe_layer_step": 1}),
+    ("llama4_text", {**LLAMA_4, "interleave_moe_layer_step": 2, "attention_bias": True}),
+    ("arcee", {**SMALL, "mlp_bias": True, "head_dim": 16}),
+    ("nemotron", {**SMALL, "num_key_value_heads": 2, "attention_bias": True, "head_dim": 16}),
+    ("helium", {**SMALL, "num_key_value_heads": 2, "head_dim": 16}),
+    ("seed_oss", {**SMALL, "num_key_value_heads": 2, "head_dim": 16, "mlp_bias": True}),
+    ("seed_oss", {**SMALL, "num_key_value_heads": 4, "attention_bias": False}),
+    ("ernie4_5", {**SMALL, "num_key_value_heads": 2, "head_dim": 16}),
+    ("ernie4_5", {**SMALL, "use_bias": True, "tie_word_embeddings": False}),
+    ("exaone4", {**SMALL, "num_key_value_heads": 2, "tie_word_embeddings": True}),
+    ("hunyuan_v1_dense", {**SMALL, "num_key_value_heads": 2, "head_dim": 16}),
+    ("dots1", {**DENSE_FIRST, "attention_bias": True, "n_shared_experts": 2}),
+    ("phimoe", {**LIKE_MIXTRAL, "attention_bias": True, "lm_head_bias": True}),
+    ("olmo3", {**SMALL, "num_key_value_heads": 2, "attention_bias": True}),
+    ("flex_olmo", {**LIKE_MIXTRAL, "num_experts": 8, "attention_bias": True}),
+    ("cohere2", {**SMALL, "num_key_value_heads": 2, "head_dim": 16}),
+    ("glm4_moe", {**DENSE_FIRST, "use_qk_norm": True, "attention_bias": True, "head_dim": 16}),
+    ("glm4_moe_lite", {**LATENT, "q_lora_rank": 24, "n_shared_experts": 2}),
+    ("youtu", {**LATENT, "q_lora_rank": 24}),
+    ("minicpm3", {**LATENT, "q_lora_rank": 24}),
+    ("granitemoe", LIKE_MIXTRAL),
+    ("granitemoeshared", {**LIKE_MIXTRAL, "shared_intermediate_size": 40}),
 ]
 
 

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from jobgen.data import HubModel, shapes
 from jobgen.strategy.shapes import Architecture, build_model, find_model, read
-from jobgen.strategy.shapes.families import EXPERTS, FAMILIES, KEYS, LATENT
+from jobgen.strategy.shapes.config_keys import EXPERTS, KEYS, LATENT
+from jobgen.strategy.shapes.families import FAMILIES
 from jobgen.strategy.shapes.table import build_config
 from tests.strategy.made import LLAMA_CONFIG
 
@@ -94,6 +95,14 @@ def test_an_unknown_type_is_read_with_what_its_file_says() -> None:
     arch, _ = changed(model_type="new_one", layer_norm_eps=1e-5, intermediate_size="gone")
     assert arch is not None
     assert (arch.layer_norm, arch.gated, arch.ffn) == (True, False, 256)
+    for act, gated in (("relu2", False), ("gelu", False), ("gelu_pytorch_tanh", True)):
+        arch, _ = changed(model_type="new_one", hidden_act=act)
+        assert arch is not None
+        assert arch.gated is gated
+    experts = {"num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 24}
+    arch, _ = changed(model_type="new_one", intermediate_size="gone", **experts)
+    assert arch is not None
+    assert arch.gated
     arch, _ = changed(model_type="new_one", num_experts=0)
     assert arch is not None
     assert arch.experts is None
@@ -186,3 +195,20 @@ def test_dropout_is_what_the_file_or_its_type_has(
     arch, _ = read({**build_config(row), **keys}, row.id)
     assert arch is not None
     assert (arch.hidden_dropout, arch.attention_dropout) == drops
+
+
+@pytest.mark.parametrize(("use", "norm"), [(True, "head"), (False, "")])
+def test_a_type_whose_file_turns_on_norms_of_heads_has_them(use: bool, norm: str) -> None:
+    experts = {"n_routed_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 24}
+    arch, why = changed(model_type="glm4_moe", use_qk_norm=use, **experts)
+    assert arch is not None
+    assert (arch.qk_norm, why) == (norm, "")
+
+
+def test_kinds_of_layers_are_counted_where_the_file_lists_them() -> None:
+    kinds = ["dense", "sparse"]
+    experts = {"num_experts": 8, "num_experts_per_tok": 2, "mlp_layer_types": kinds}
+    arch, _ = changed(model_type="qwen3_moe", first_k_dense_replace=0, **experts)
+    assert arch is not None
+    assert arch.experts is not None
+    assert arch.experts.dense_layers == 1

@@ -77,6 +77,7 @@ def test_any_text_is_a_name_or_none(name: str) -> None:
     ("name", "params", "active"),
     [
         # what the makers say: Mixtral 46.7B/12.9B, DeepSeek-V3 671B/37B, Qwen3 30.5B/3.3B
+        ("meta-llama/Llama-4-Maverick-17B-128E", 400e9, 17e9),
         ("mistralai/Mixtral-8x7B-v0.1", 46.7e9, 12.9e9),
         ("deepseek-ai/DeepSeek-V3", 671e9, 37e9),
         ("deepseek-ai/DeepSeek-V2", 236e9, 21e9),
