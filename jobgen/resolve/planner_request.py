@@ -42,6 +42,8 @@ class PlannerRequest(NamedTuple):
     """Whether the planner chooses the strategy."""
     lacks_gpu: bool = False
     """Whether it is the GPU that is missing, not the model's sizes."""
+    doubt: str = ""
+    """Why the sizes that the planner counts with may not be the model's."""
 
 
 class ResolvedTrain(NamedTuple):
@@ -69,6 +71,7 @@ def build_request(look: Inputs, size: Shape, launcher: str, train: Train) -> Pla
     auto = train.strategy.type == "auto"
     train = train.replace(strategy="ddp") if auto else train
     measured, missing = find_measured(look, train)
+    doubt = ""
     if measured is not None:
         model = build_measured(measured)
     elif is_function(train.model):
@@ -84,8 +87,8 @@ def build_request(look: Inputs, size: Shape, launcher: str, train: Train) -> Pla
 
     found = read_machine(look.cluster)
     if found is None:
-        doubt = f"cluster {look.cluster.name} sets no nodes.gpu"
-        return PlannerRequest(None, doubt, auto, lacks_gpu=True)
+        lacking = f"cluster {look.cluster.name} sets no nodes.gpu"
+        return PlannerRequest(None, lacking, auto, lacks_gpu=True)
     from jobgen.strategy.choice.setups import VARIED, Ask
 
     found = found.split_gpus(size.ranks_per_gpu)
@@ -110,7 +113,7 @@ def build_request(look: Inputs, size: Shape, launcher: str, train: Train) -> Pla
 
         config = look.facts.texts.get(train.config)
         ask = ask._replace(config=config, config_batch=read_batch(config, train.config))
-    return PlannerRequest(ask, auto=auto)
+    return PlannerRequest(ask, auto=auto, doubt=doubt)
 
 
 def _count_spare_gpus(look: Inputs, size: Shape) -> int:
@@ -220,6 +223,15 @@ def check_layout(
     )
     place = look.spec.find_place("train", "global_batch")
     yield PlanCheck("warn", message, "J253", f"set global_batch: {enough}", place)
+
+
+def check_sizes(look: Inputs, request: PlannerRequest) -> Iterator[PlanCheck]:
+    """A warning where the estimate is for sizes that may not be the model's."""
+    if request.ask is not None and request.doubt:
+        message = f"train.model: {request.doubt}"
+        place = look.spec.find_place("train", "model")
+        hint = "to measure the model, set model: FILE.py:NAME of a function that builds it"
+        yield PlanCheck("warn", message, "J267", hint, place)
 
 
 def check_precision(

@@ -91,6 +91,7 @@ def plan_training(look: Inputs, size: Shape, launcher: str, runs: Program, sized
     )
     checks = (
         *((planner_request.check_memory(look, size, estimate),) if estimate else ()),
+        *planner_request.check_sizes(look, request),
         *check_measured(look, train),
         *planner_request.check_layout(look, chosen, request),
         *planner_request.check_precision(look, chosen, request),

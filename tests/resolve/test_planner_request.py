@@ -154,6 +154,34 @@ def test_8_bit_products_need_gpus_that_have_them(gpu: str, warned: bool) -> None
     assert any("8-bit floats" in check.message for check in made.checks) is warned
 
 
+@pytest.mark.parametrize(
+    ("differs", "words"),
+    [
+        ({}, ""),
+        ({"model_type": "mamba_next"}, "unknown model_type 'mamba_next': counted like Llama"),
+        ({"vision_config": {"hidden_size": 64}}, "only the text part is counted"),
+    ],
+)
+def test_sizes_in_doubt_are_a_warning_beside_the_estimate(
+    differs: dict[str, object], words: str
+) -> None:
+    sizes = {
+        "model_type": "llama",
+        "hidden_size": 4096,
+        "num_hidden_layers": 32,
+        "num_attention_heads": 32,
+        "intermediate_size": 11008,
+        "vocab_size": 32000,
+    }
+    texts = {"config.json": json.dumps({**sizes, **differs}).encode()}
+    train = "{model: config.json, strategy: fsdp2, framework: none, seq_len: 4096, micro_batch: 1}"
+    made = plan(job(train=train), texts=texts)
+    assert made.estimate is not None
+    warned = [check for check in made.checks if check.code == "J267"]
+    assert len(warned) == bool(words)
+    assert all(words in check.message and check.status == "warn" for check in warned)
+
+
 def test_of_an_unknown_model_nothing_is_said() -> None:
     made = plan(job(train="{model: acme/none-8b, strategy: ddp}"))
     assert not [check for check in made.checks if "GiB" in check.message]
