@@ -88,6 +88,12 @@ _REASONS = (
         "J405",
         "`ssh {host}` shows the same login; with two factors, log in once with ControlMaster",
     ),
+    (r"kex_exchange_identification", "J404", "`ssh -v {host}` shows more"),
+    (
+        r"Connection (closed|reset) by|Broken pipe",
+        "J409",
+        "run the same command again; nothing was sent",
+    ),
     (r"", "J404", "`ssh -v {host}` shows more"),
 )
 

@@ -49,20 +49,25 @@ def log_in(
 ) -> None:
     """Log in, or raise Unreachable with all that was tried. The agent is never forwarded.
 
-    ``farewell`` tells with which words the server hung up; empty where it did not.
+    ``farewell`` returns the server's reason for hanging up; empty if it gave none.
     """
     attempt = _Attempt(transport, hop, terminal)
     agent = _agent_of(hop) if "agent" in auth else None
+    lost = False
     try:
         attempt.run(_keys(hop, agent, auth, attempt))
-    except (paramiko.SSHException, EOFError, OSError) as error:
-        attempt.tried.append(f"then the server hung up: {error or 'connection closed'}")
+    except (paramiko.SSHException, EOFError, OSError):
+        lost = True
+        # a send can fail before paramiko's reader has read the server's reason and the end
+        transport.join(hop.connect_timeout)
     finally:
         if agent:
             agent.close()
     if transport.is_authenticated():
         return
-    if not transport.is_active() and not farewell():
+    if reason := farewell():
+        attempt.tried.append(f"then the server hung up: {reason}")
+    elif lost or not transport.is_active():
         raise explain_lost(hop.label)
     tried = "; ".join(attempt.tried) or "nothing: there is no key in the agent or in ~/.ssh"
     raise Unreachable(
@@ -131,6 +136,8 @@ class _Attempt:
             self.transport.auth_none(self.hop.user)
         except paramiko.BadAuthenticationType as error:
             self.wanted = error.allowed_types
+        except paramiko.AuthenticationException:
+            self.wanted = ()
 
     def answer_questions(self) -> None:
         """keyboard-interactive, else password, with the person who sits at the terminal."""
@@ -179,7 +186,7 @@ class _Attempt:
 
 def _detail(error: Exception) -> str:
     text = str(error).rstrip(".")
-    return "" if text.lower() in ("", "authentication failed") else f" ({text})"
+    return "" if not text or text.lower().startswith("authentication failed") else f" ({text})"
 
 
 def _agent_of(hop: Route) -> _Agent | None:
@@ -225,13 +232,13 @@ def _load(path: Path, hop: Route, attempt: _Attempt) -> paramiko.PKey | None:
         return None
     try:
         key = _unlocked(path, attempt)
+        if key and key.public_blob is None:
+            for certificate in hop.certificate_files:
+                if certificate.is_file():
+                    key.load_certificate(str(certificate))
     except (paramiko.SSHException, ValueError, OSError) as error:
         attempt.tried.append(f"{display_path(path)}: it cannot be used ({error})")
         return None
-    if key and key.public_blob is None:
-        for certificate in hop.certificate_files:
-            if certificate.is_file():
-                key.load_certificate(str(certificate))
     return key
 
 

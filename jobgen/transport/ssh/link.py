@@ -18,7 +18,7 @@ import paramiko
 from jobgen.errors import Diagnostic, Unreachable
 from jobgen.transport.prompts import Terminal
 from jobgen.transport.route import Route
-from jobgen.transport.ssh.auth import log_in
+from jobgen.transport.ssh.auth import explain_lost, log_in
 from jobgen.transport.ssh.trust import Pin, choose_key_types, verify
 
 KEEPALIVE = 15.0
@@ -47,7 +47,7 @@ _MACS = (
 # not ServiceRequestingTransport, which asks for the login service only once: it waits for that
 # answer in steps of 0.1 s, and for ever where the link is gone (5.1)
 class _Transport(paramiko.Transport):
-    """One that keeps the words with which the server hung up."""
+    """One that keeps the server's reason for hanging up."""
 
     farewell = ""
 
@@ -71,6 +71,7 @@ class Wire:
     def __init__(self, plug: Plug) -> None:
         self._plug = plug
         self.heard = time.monotonic()
+        self.expired = False
         self.send = plug.send
         self.settimeout = plug.settimeout
         self._closed = False  # paramiko's reader asks for it by this name
@@ -85,13 +86,17 @@ class Wire:
     def limit_time(self, seconds: float) -> Iterator[threading.Timer]:
         """A block that lasts no longer: then the wire is closed, and all in it fails."""
         # paramiko's own limits are one for every step, and some steps have none
-        limit = threading.Timer(seconds, self.close)
+        limit = threading.Timer(seconds, self._expire)
         limit.daemon = True
         limit.start()
         try:
             yield limit
         finally:
             limit.cancel()
+
+    def _expire(self) -> None:
+        self.expired = True
+        self.close()
 
     def close(self) -> None:
         """Close it, and wake whoever waits for it in another thread."""
@@ -179,7 +184,7 @@ def open_link(
         transport = _Transport(cast("socket.socket", wire), default_window_size=WINDOW)
         _prepare(transport, hop)
         with wire.limit_time(hop.connect_timeout):
-            _shake_hands(transport, hop)
+            _shake_hands(transport, wire, hop)
         verify(hop, transport.get_remote_server_key(), pin)
         verified = time.monotonic()
         with wire.limit_time(2 * hop.connect_timeout) as limit:
@@ -209,7 +214,7 @@ def _prepare(transport: paramiko.Transport, hop: Route) -> None:
     options.key_types = choose_key_types(hop, tuple(options.key_types))
 
 
-def _shake_hands(transport: paramiko.Transport, hop: Route) -> None:
+def _shake_hands(transport: _Transport, wire: Wire, hop: Route) -> None:
     try:
         transport.start_client(timeout=hop.connect_timeout)
         if not transport.initial_kex_done:  # it returns as if nothing were wrong
@@ -217,9 +222,12 @@ def _shake_hands(transport: paramiko.Transport, hop: Route) -> None:
     except paramiko.ssh_exception.IncompatiblePeer as error:
         _fail(hop, "J404", f"no common safe encryption: {error}", "ask for a newer sshd")
     except (paramiko.SSHException, EOFError, OSError) as error:
-        late = not transport.is_active() and isinstance(error, OSError)
-        said = "no reply" if late else str(error) or "the connection was closed"
-        _fail(hop, "J404", f"no SSH server answers there: {said}", f"ssh -v {hop.host}")
+        ended = isinstance(error, EOFError | OSError) and not wire.expired
+        if ended and transport.remote_version and not transport.farewell:
+            raise explain_lost(hop.label) from None
+        why = "no reply" if wire.expired else transport.farewell or str(error)
+        why = why or "the connection was closed"
+        _fail(hop, "J404", f"no SSH server answers there: {why}", f"ssh -v {hop.host}")
 
 
 def _plug(hop: Route, through: Link | None) -> Plug:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import sys
 import warnings
@@ -11,6 +12,7 @@ from contextlib import nullcontext
 from typing import Any
 
 import torch
+import torch._dynamo  # optimizers import it: here, once for all ranks
 import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
@@ -19,6 +21,7 @@ from torch.distributed.fsdp.wrap import ModuleWrapPolicy
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from tests.extensions import ENGINE_IMPORT
 from tests.strategy.forked import run_ranks
 
 HIDDEN, INNER, WORDS, BLOCKS, ACCUMULATION = 16, 32, 64, 4, 2
@@ -157,4 +160,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    importlib.import_module(ENGINE_IMPORT)
     sys.exit(run_ranks(int(sys.argv[1]), main))

@@ -16,6 +16,7 @@ from jobgen.strategy.setup import Recipe, Setup
 from jobgen.strategy.shapes.architecture import Architecture, Layer, Model, Tensor
 from jobgen.strategy.spec import Batch, Mesh
 from jobgen.strategy.speed.traffic import list_traffic
+from tests.extensions import PATH, copy_extensions
 
 RANKS = 4
 FP32 = Recipe("fp32", 4, 4, 0, 8, compute=4, reduce=4)
@@ -63,11 +64,12 @@ def said(asked: Setup) -> dict[str, float]:
 
 @pytest.mark.slow
 @pytest.mark.train("torch", "deepspeed")
-def test_torch_sends_what_is_said() -> None:
+def test_torch_sends_what_is_said(tmp_path: Path) -> None:
+    compiled = {"PATH": PATH, "TORCH_EXTENSIONS_DIR": str(copy_extensions(tmp_path))}
     done = subprocess.run(
         [sys.executable, "-m", "tests.strategy.speed.sent", str(RANKS)],
         cwd=Path(__file__).parents[3],
-        env={**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""},
+        env={**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", **compiled},
         capture_output=True,
         text=True,
         check=False,
