@@ -160,6 +160,9 @@ class Setup(NamedTuple):
     values are repeated (megatron/legacy/model/transformer.py)."""
     reentrant: bool = False
     """Checkpointing is torch's reentrant kind, transformers' default before release 5."""
+    checkpoints_inside: bool = False
+    """fsdp: what is checkpointed lies in a unit, as where ``apply_activation_checkpointing`` wraps
+    the layers of a sharded model; transformers checkpoints units."""
     unsynced: bool = False
     """FSDP reduces gradients with the last micro-batch only (``no_sync``): until then they are
     whole on every rank."""
