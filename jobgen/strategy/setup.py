@@ -174,6 +174,9 @@ class Setup(NamedTuple):
     """DDP's buckets hold the gradients once more: without ``gradient_as_bucket_view``."""
     fused_step: bool = True
     """The optimizer works in place; where not, it makes a temporary of each parameter's size."""
+    cpu_adam: bool = True
+    """zero: DeepSpeed's CPU Adam steps what lies on the host, and not the program's own optimizer:
+    torch's, as accelerate keeps it with ``zero_force_ds_cpu_optimizer: false``."""
     step_copies: int = 1
     """How many such temporaries there are at once."""
     repeat_kv: bool = False
