@@ -399,6 +399,7 @@ def _setup(said: Mapping[str, str]) -> Setup:
         attention_dropout=dropped and shape.attention_dropout,
         reentrant=framework == "transformers"
         and not (_is_recent(said) or "not reentrant" in said["recompute"]),
+        checkpoints_inside="inside FSDP's units" in said["recompute"],
         unsynced=framework == "automodel"
         or (framework == "transformers" and _is_unsynced(said, strategy)),
         reduce_bucket=_bucket(said, strategy, framework),

@@ -160,6 +160,9 @@ class Setup(NamedTuple):
     values are repeated (megatron/legacy/model/transformer.py)."""
     reentrant: bool = False
     """Checkpointing is torch's reentrant kind, transformers' default before release 5."""
+    checkpoints_inside: bool = False
+    """fsdp: what is checkpointed lies in a unit, as where ``apply_activation_checkpointing`` wraps
+    the layers of a sharded model; transformers checkpoints units."""
     unsynced: bool = False
     """FSDP reduces gradients with the last micro-batch only (``no_sync``): until then they are
     whole on every rank."""
@@ -171,6 +174,9 @@ class Setup(NamedTuple):
     """DDP's buckets hold the gradients once more: without ``gradient_as_bucket_view``."""
     fused_step: bool = True
     """The optimizer works in place; where not, it makes a temporary of each parameter's size."""
+    cpu_adam: bool = True
+    """zero: DeepSpeed's CPU Adam steps what lies on the host, and not the program's own optimizer:
+    torch's, as accelerate keeps it with ``zero_force_ds_cpu_optimizer: false``."""
     step_copies: int = 1
     """How many such temporaries there are at once."""
     repeat_kv: bool = False

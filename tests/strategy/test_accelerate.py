@@ -121,6 +121,15 @@ def test_what_the_file_cannot_say_is_said_to_the_program() -> None:
     assert "InitProcessGroupKwargs" in notes[1].message
 
 
+def test_an_adam_on_the_cpu_is_to_be_fused() -> None:
+    offloaded = {"offload": {"what": "optimizer"}}
+    (note,) = given("zero2", **offloaded).notes
+    assert note.path == ("train", "offload")
+    assert "fused: true" in note.message
+    assert [one.path[1] for one in given("zero2", fused=True, **offloaded).notes] == ["fused"]
+    assert not given("zero2", config=b'{"optimizer": {"type": "AdamW"}}', **offloaded).notes
+
+
 def test_on_cpus_the_program_is_told_how_to_begin() -> None:
     (note,) = given("fsdp2", gpus=False).notes
     assert "PartialState(cpu=True).distributed_type = DistributedType.MULTI_GPU" in note.message

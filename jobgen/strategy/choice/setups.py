@@ -86,6 +86,10 @@ transformers (``Accelerator.no_sync``), and programs like ``examples/gpt``. torc
 reduce those of every micro-batch."""
 _PREPARED = ("accelerate", "hf-trainer")
 """Frameworks whose programs prepare a quantized model with peft."""
+_OWN_ADAM = ("accelerate", "hf-trainer")
+"""Frameworks whose programs keep torch's AdamW where ZeRO steps on the host: jobgen's configuration
+has ``zero_force_ds_cpu_optimizer: false``, without which accelerate replaces it (accelerator.py,
+``_prepare_deepspeed``). Programs of the others are to use DeepSpeed's."""
 _BUCKET = 500_000_000
 """DeepSpeed's reduce_bucket_size by default (runtime/zero/config.py)."""
 _BUCKET_MB = 25
@@ -134,6 +138,7 @@ def build_setup(strategy: Strategy, ask: Ask, train: Train | None = None) -> Set
         hidden_dropout=hidden_dropout,
         attention_dropout=not native and sizes.attention_dropout,
         fused_step=framework in _FUSED if strategy.fused is None else strategy.fused,
+        cpu_adam=_has_cpu_adam(strategy),
         keeps_full_copy=strategy.settings.state_dict == "full",
         loss=choose_loss(framework, train.loss),
         unsynced=framework in _UNSYNCED,
@@ -153,6 +158,17 @@ def build_setup(strategy: Strategy, ask: Ask, train: Train | None = None) -> Set
         flash=ask.measured is None or not ask.measured.keeps_scores,
         assumed=tuple(_list_assumed(train, ask)),
     )
+
+
+def _has_cpu_adam(strategy: Strategy) -> bool:
+    """Whether an optimizer that ZeRO offloads is DeepSpeed's own."""
+    if strategy.framework not in _OWN_ADAM:
+        return True
+    if strategy.config is None:
+        return False
+    from jobgen.strategy.dsconfig.user_config import names_cpu_adam
+
+    return names_cpu_adam(strategy.config, strategy.config_name)
 
 
 def choose_channels(gpu: str) -> int:

@@ -79,6 +79,13 @@ def read_batch(content: bytes | None, name: str) -> ConfigBatch | None:
     return ConfigBatch(micro, steps, found.cite(_MICRO))
 
 
+def names_cpu_adam(content: bytes, name: str) -> bool:
+    """Whether DeepSpeed's own optimizer steps what the file offloads, whoever reads it: the file
+    names one, or lets accelerate replace the program's."""
+    values = read(content, name)[0].values
+    return "optimizer" in values or values.get("zero_force_ds_cpu_optimizer") is True
+
+
 def check(found: UserConfig, ranks: int, reader: str) -> Iterator[TrainDiagnostic]:
     """What DeepSpeed, with so many data parallel ranks, would refuse or not read as it is meant."""
     yield from check_unknown(found, auto=reader != "deepspeed")

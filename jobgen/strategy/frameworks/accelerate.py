@@ -19,6 +19,7 @@ _KINDS = {"ddp": "MULTI_GPU", "fsdp": "FSDP", "fsdp2": "FSDP", "zero": "DEEPSPEE
 """Family → ``distributed_type``. MULTI_GPU starts ranks on CPUs, too; MULTI_CPU would start one."""
 _PRECISION = {"fp32": "no", "bf16": "bf16", "fp16": "fp16"}
 _STRATEGY = ("train", "strategy")
+_OFFLOAD = ("train", "offload")
 _DDP = "DistributedDataParallelKwargs"
 _AXES = {"replicate": "dp_replicate_size", "shard": "dp_shard_size", "tp": "tp_size"}
 _CPU = (
@@ -167,6 +168,9 @@ def _from_program(strategy: Strategy) -> Iterator[Note]:
             f"{place}, from strategy.json",
             ("train", "timeout") if names == "timeout" else _STRATEGY,
         )
+    if strategy.offload.optimizer and strategy.fused is None and strategy.config is None:
+        message = "the optimizer step runs on the CPU: set fused: true and pass fused=True to "
+        yield Note(message + "torch.optim.AdamW, which is several times faster there", _OFFLOAD)
     if strategy.fused is not None:
         message = f"the program must pass fused={strategy.fused} to its optimizer, fused_optimizer "
         yield Note(message + "in strategy.json", ("train", "fused"))

@@ -231,10 +231,12 @@ def _keeps_inputs(setup: Setup) -> bool:
 
     FSDP1 hooks onto the inputs of a unit that is all frozen, and lets go of them in the end (torch
     2.13, distributed/fsdp/_runtime_utils.py, ``_register_post_backward_reshard_only_hook``);
-    reentrant checkpointing makes these inputs leaves, which keep their gradients.
+    reentrant checkpointing makes these inputs leaves, which keep their gradients. A checkpoint
+    inside a unit makes leaves of tensors that have no hooks.
     """
     frozen = setup.adapters is not None and TRAITS[setup.strategy].family == "fsdp"
-    return frozen and setup.reentrant and setup.recompute == "full"
+    leaves = setup.reentrant and setup.recompute == "full" and not setup.checkpoints_inside
+    return frozen and leaves
 
 
 def _doubts(setup: Setup) -> list[str]:

@@ -164,7 +164,7 @@ def divide_states(setup: Setup, stage: PipelineStage) -> GpuStates:
     by_params, by_grads, by_state = (
         _divide(setup, stage, cut) if level >= least else 1.0 for least in (3, 2, 1)
     )
-    scales = _count_scales(setup, stage)
+    scales = count_scales(setup, stage)
     found = GpuStates(
         (trained * recipe.params + frozen - scales) / by_params,
         trained * recipe.grads / by_grads,
@@ -248,7 +248,7 @@ def _divide_layers(setup: Setup, stage: PipelineStage) -> float:
     return stage.inside * setup.mesh.tp / max(1, setup.model.count - setup.model.outside)
 
 
-def _count_scales(setup: Setup, stage: PipelineStage) -> float:
+def count_scales(setup: Setup, stage: PipelineStage) -> float:
     """Bytes of the scales of weights in 4 bits, which stay on every GPU as they are: they belong to
     no parameter that is sharded or moved (bitsandbytes, nn/modules.py, ``Params4bit.quant_state``;
     AnswerDotAI/fsdp_qlora, train.py: "FSDP only syncs parameters and buffers")."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from jobgen.strategy.estimate import ClusterHardware
 from jobgen.strategy.setup import Setup
 from jobgen.strategy.spec import TRAITS
-from jobgen.strategy.speed import rates
+from jobgen.strategy.speed import rates, traffic
+from jobgen.strategy.speed.stage_slice import count_largest_stage, count_stored_bytes
 
 _CHECKS = 60
 """Bytes of a 16-bit gradient's element that ZeRO-1 and ZeRO-2 read and write on the GPU before they
@@ -27,17 +28,54 @@ def compute_host_update(
     seconds of a micro-batch's backward pass. All ranks of a node share its memory.
     """
     ranks = min(setup.world_per_node, setup.mesh.world)
-    recipe, micro = setup.recipe, setup.batch.accumulation
-    if setup.framework == "deepspeed":
-        update, moved = _run_deepspeed(setup, machine, local, ranks, backward)
-    else:
-        update = rates.CPU_ADAM_TORCH * local * ranks
-        moved = local * (recipe.grads + recipe.compute) / machine.host
-    if setup.offload.params:
-        moved += 2 * micro * local * recipe.compute / machine.host
+    run = _run_deepspeed if TRAITS[setup.strategy].family == "zero" else _run_fsdp
+    update, moved = run(setup, machine, local, ranks, backward)
     if setup.offload.to == "nvme":
         moved += 2 * states * local * ranks / machine.disk
     return update, moved
+
+
+def compute_parameter_copies(
+    setup: Setup, machine: ClusterHardware, forward: float, backward: float
+) -> float:
+    """Seconds of bringing a rank's part of all parameters to the GPU, as far as computing does not
+    hide them. ``forward`` and ``backward`` are the seconds of a micro-batch's passes.
+
+    The copy is part of each gather, in a stream beside the one that computes: of what is stored, in
+    FSDP (torch 2.13, distributed/fsdp/_flat_param.py, ``pre_unshard``, and
+    _fully_shard/_fsdp_param.py, ``all_gather_inputs``), and of 16-bit parameters in ZeRO-3
+    (deepspeed/runtime/zero/partition_parameters.py, ``_all_gather_dtype``).
+    """
+    if not setup.offload.params:
+        return 0.0
+    stored = count_stored_bytes(setup)
+    if TRAITS[setup.strategy].family == "zero":
+        learned = count_largest_stage(setup, learned=True).params
+        stored += (setup.recipe.compute - setup.recipe.params) * learned
+    each = stored / (setup.mesh.shard * setup.mesh.cp) / machine.host
+    late = max(0.0, each - forward)
+    if traffic.gathers_again(setup):
+        late += max(0.0, each - backward)
+    return late * setup.batch.accumulation
+
+
+def _run_fsdp(
+    setup: Setup, machine: ClusterHardware, local: float, ranks: int, backward: float
+) -> tuple[float, float]:
+    """torch's optimizer on parameters that lie on the host: nothing is copied back, because each
+    gather brings them anew. Gradients come in the type of the parameters when they are reduced,
+    beside the backward pass (torch 2.13, distributed/fsdp/_runtime_utils.py, ``_offload_grad``);
+    FSDP2 waits for those that it adds to others on the host (_fully_shard/_fsdp_collectives.py,
+    ``foreach_reduce``). Clipping reads them twice and writes them once."""
+    width, reduced = setup.recipe.params, 1 if setup.unsynced else setup.batch.accumulation
+    each = local * width / machine.host
+    late, added = max(0.0, each - backward), 0
+    moved = late * reduced
+    if TRAITS[setup.strategy].family == "fsdp2":
+        added = reduced - 1
+        moved = late + each * added
+    passes = 3 * width * (1 + added)
+    return local * ranks * (_get_adam_seconds(setup) + passes / rates.HOST_MEMORY), moved
 
 
 def _run_deepspeed(
@@ -48,13 +86,20 @@ def _run_deepspeed(
     parameters are offloaded, too (deepspeed/runtime/zero/stage_1_and_2.py and stage3.py)."""
     narrow = setup.recipe.compute
     passes = 2 * rates.FP32 + rates.FP32 + narrow
-    update = rates.CPU_ADAM * (1 + passes / rates.CPU_ADAM_BYTES) * local * ranks
+    update = (_get_adam_seconds(setup) + passes / rates.HOST_MEMORY) * local * ranks
     moved = _move_gradients(setup, machine, local, backward)
     if not setup.offload.params:
         moved += local * narrow / machine.host
     if not TRAITS[setup.strategy].shards_parameters:
         update += local * _CHECKS / rates.get_memory_rate(machine)
     return update, moved
+
+
+def _get_adam_seconds(setup: Setup) -> float:
+    """Seconds of Adam for one parameter."""
+    zero = TRAITS[setup.strategy].family == "zero"
+    joined = setup.fused_step or (zero and setup.cpu_adam)
+    return rates.CPU_ADAM if joined else rates.CPU_ADAM_TORCH
 
 
 def _move_gradients(setup: Setup, machine: ClusterHardware, local: float, backward: float) -> float:

@@ -153,14 +153,17 @@ DISPATCHED = 36 / 47
 kernels, dispatches 47 (tests/strategy/speed/dispatched.py)."""
 COMPILED_CALL = 14e-6
 """HOST_CALL where torch.compile joined what lies between products: 12.6 ms, 14 kernels a layer."""
-CPU_ADAM = 0.257e-9
-"""Seconds for a parameter of DeepSpeed's CPU Adam on a node, and of PyTorch's: Table 4 of
-ZeRO-Offload (arXiv 2101.06840), 2.57 s and 14.76 s for ten billion."""
+HOST_MEMORY = 42 * 6.74e9 / 4.6
+"""Bytes per second of passes over the host's memory, of all cores of a node, in a step: DeepSpeed
+passes 42 bytes of a parameter (``host_update``) in 4.6 s for Llama-2-7B on four A100, with CPU Adam
+on 128 threads (deepspeedai/DeepSpeed, blogs/deepspeed-zenflow, figure 3), which is 61.5 GB/s. Its
+kernel alone reaches 109 (ZeRO-Offload, arXiv 2101.06840, Table 4: 2.57 s for ten billion)."""
+CPU_ADAM = 7 * FP32 / HOST_MEMORY
+"""Seconds for a parameter of DeepSpeed's CPU Adam on a node, which reads four fp32 values and
+writes three (csrc/includes/cpu_adam.h), as PyTorch's fused one does
+(aten/src/ATen/native/cpu/FusedAdamKernel.cpp)."""
 CPU_ADAM_TORCH = 1.476e-9
-CPU_ADAM_BYTES = 7 * FP32
-"""Of the host's memory that DeepSpeed's reads and writes for a parameter: four fp32 values are
-read, three written (csrc/includes/cpu_adam.h). Other passes over the host's memory run at
-the rate that this makes of CPU_ADAM, 109 GB/s."""
+"""Of PyTorch's single operations: 14.76 s for ten billion in that table."""
 
 
 def get_matmul_rate(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from jobgen.named_tuple import NamedTuple
+from jobgen.strategy.memory.memory_states import count_scales, list_stages
 from jobgen.strategy.memory.memory_states import count_trained as count_stage_trained
-from jobgen.strategy.memory.memory_states import list_stages
 from jobgen.strategy.setup import Setup
 from jobgen.strategy.shapes.architecture import has_experts
 from jobgen.strategy.speed.products import count_trained
@@ -63,6 +63,14 @@ def _slice_measured(setup: Setup, *, learned: bool) -> StageSlice:
         most = max(stages, key=lambda stage: stage.params)
         largest, root, whole = most.largest, most.outside, most.params
     return StageSlice(whole, 0.0, most.layers + 1, largest, root)
+
+
+def count_stored_bytes(setup: Setup) -> float:
+    """Bytes of the largest stage's parameters as they are stored: those that are trained, and the
+    frozen ones without the scales of 4 bits, which belong to no parameter."""
+    most = max(list_stages(setup), key=lambda stage: stage.params)
+    trained, frozen = count_stage_trained(setup, most)
+    return setup.recipe.params * trained + frozen - count_scales(setup, most)
 
 
 def count_layers(setup: Setup) -> float:

@@ -252,13 +252,25 @@ def _update(setup: Setup, machine: ClusterHardware, passes: Passes) -> tuple[flo
     shards = mesh.shard * mesh.cp if trait.stage else 1
     local = mine / shards
     states = recipe.params + recipe.master + recipe.moments
+    hidden = (setup, machine, passes.forward, passes.backward)
+    moved = host_update.compute_activation_copies(*hidden)
+    moved += host_update.compute_parameter_copies(*hidden)
+    cast = _cast_gathered(setup, local) / rates.get_memory_rate(machine)
     if setup.offload.optimizer:
-        return host_update.compute_host_update(setup, machine, local, states, passes.backward)
+        update, copied = host_update.compute_host_update(
+            setup, machine, local, states, passes.backward
+        )
+        return update + cast, moved + copied
     bytes_ = (2 * states + recipe.grads) if setup.fused_step else 20 * rates.FP32
     update = local * (bytes_ + 3 * recipe.grads) / rates.get_memory_rate(machine)
-    if recipe.params > recipe.compute:  # the working copy is cast whenever it is gathered
-        gathers = setup.batch.accumulation * (1 + traffic.gathers_again(setup))
-        cast = local * (recipe.params + recipe.compute)
-        update += cast * gathers / rates.get_memory_rate(machine)
-    moved = host_update.compute_activation_copies(setup, machine, passes.forward, passes.backward)
-    return update, moved
+    return update + cast, moved
+
+
+def _cast_gathered(setup: Setup, local: float) -> float:
+    """Bytes of casting a rank's ``local`` parameters whenever they are gathered in a narrower type
+    than they are stored in."""
+    recipe = setup.recipe
+    if recipe.params <= recipe.compute:
+        return 0.0
+    gathers = setup.batch.accumulation * (1 + traffic.gathers_again(setup))
+    return local * (recipe.params + recipe.compute) * gathers

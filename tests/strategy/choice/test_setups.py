@@ -201,3 +201,23 @@ def test_a_batch_that_the_job_does_not_set_is_that_of_the_program(
 ) -> None:
     keys = {"micro_batch": None, **keys}
     assert setup(framework, **keys).batch.micro == micro
+
+
+@pytest.mark.parametrize(
+    ("framework", "config", "own"),
+    [
+        ("deepspeed", None, True),
+        ("lightning", None, True),
+        ("accelerate", None, False),
+        ("hf-trainer", None, False),
+        ("accelerate", b"{}", False),
+        ("accelerate", b'{"zero_force_ds_cpu_optimizer": true}', True),
+        ("hf-trainer", b'{"optimizer": {"type": "AdamW"}}', True),
+    ],
+)
+def test_a_config_decides_whose_adam_steps_on_the_host(
+    framework: str, config: bytes | None, own: bool
+) -> None:
+    asked = ask("meta-llama/Llama-3.2-1B", framework=framework, strategy=Parallel(type="zero2"))
+    decided = decide(asked.train, asked.sizes, asked.world, launcher="torchrun", config=config)
+    assert build_setup(decided, asked).cpu_adam == own

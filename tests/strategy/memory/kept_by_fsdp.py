@@ -15,6 +15,11 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import (
+    CheckpointImpl,
+    apply_activation_checkpointing,
+    checkpoint_wrapper,
+)
 from torch.distributed.fsdp import (
     FullyShardedDataParallel,
     MixedPrecision,
@@ -73,20 +78,21 @@ class Layer(nn.Module):
 
 
 class Net(nn.Module):
-    """Checkpointed layers between an embedding and an output layer."""
+    """Layers between an embedding and an output layer, which checkpoints them unless a wrapper
+    does."""
 
-    def __init__(self, *, frozen: bool, reentrant: bool) -> None:
+    def __init__(self, *, frozen: bool, reentrant: bool, wrapped: bool = False) -> None:
         super().__init__()
         self.embed = nn.Embedding(7, WIDTH)
         self.layers = nn.ModuleList(Layer(frozen=frozen) for _ in range(LAYERS))
         self.head = nn.Linear(WIDTH, 7)
-        self.reentrant = reentrant
+        self.reentrant, self.wrapped = reentrant, wrapped
 
     def forward(self, words: Tensor) -> Tensor:
         """A loss."""
         x = self.embed(words)
         for layer in self.layers:
-            x = checkpoint(layer, x, use_reentrant=self.reentrant)
+            x = layer(x) if self.wrapped else checkpoint(layer, x, use_reentrant=self.reentrant)
         out: Tensor = self.head(x).sum()
         return out
 
@@ -113,11 +119,21 @@ def shard(net: Net, kind: str, *, frozen: bool) -> nn.Module:
     )
 
 
-def count_alive(kind: str, *, frozen: bool, reentrant: bool) -> int:
+def checkpoint_inside(net: nn.Module) -> None:
+    """Wrap the layers of FSDP's units, as AnswerDotAI/fsdp_qlora does after it has made them."""
+    wrap = functools.partial(checkpoint_wrapper, checkpoint_impl=CheckpointImpl.REENTRANT)
+    apply_activation_checkpointing(
+        net, checkpoint_wrapper_fn=wrap, check_fn=lambda module: isinstance(module, Layer)
+    )
+
+
+def count_alive(kind: str, *, frozen: bool, reentrant: bool, inside: bool = False) -> int:
     """The most inputs of recomputed layers that are alive at once."""
     inputs.clear()
     counts.clear()
-    net = shard(Net(frozen=frozen, reentrant=reentrant), kind, frozen=frozen)
+    net = shard(Net(frozen=frozen, reentrant=reentrant, wrapped=inside), kind, frozen=frozen)
+    if inside:
+        checkpoint_inside(net)
     loss = net(WORDS)
     inputs.clear()
     loss.backward()
@@ -198,6 +214,9 @@ def main() -> None:
                 alive = count_alive(kind, frozen=frozen, reentrant=reentrant)
                 case = {"kind": kind, "frozen": frozen, "reentrant": reentrant, "alive": alive}
                 print(json.dumps(case), flush=True)
+    for frozen in (True, False):
+        alive = count_alive("fsdp1", frozen=frozen, reentrant=True, inside=True)
+        print(json.dumps({"frozen": frozen, "inside": True, "alive": alive}), flush=True)
     for kind in ("fsdp1", "fsdp2"):
         for narrow in (torch.bfloat16, None):
             case = {"kind": kind, "narrow": narrow is not None, **count_whole(kind, narrow)}

@@ -57,7 +57,7 @@ def activations(setup: Setup) -> float:
 @pytest.mark.train("torch")
 def test_fsdp1_keeps_frozen_reentrant_inputs_until_the_end() -> None:
     kinds = {"fsdp1": "fsdp", "fsdp2": "fsdp2"}
-    cases = [case for case in run("kept_by_fsdp.py") if "alive" in case]
+    cases = [case for case in run("kept_by_fsdp.py") if "reentrant" in case]
     assert len(cases) == 8
     for case in cases:
         setup = (LORA if case["frozen"] else FSDP)._replace(
@@ -65,6 +65,16 @@ def test_fsdp1_keeps_frozen_reentrant_inputs_until_the_end() -> None:
         )
         every = activations(setup) > 1.5 * 8 * compute_kept(setup).layer  # inputs and gradients
         assert every == (case["alive"] == 8), case
+
+
+@pytest.mark.train("torch")
+def test_fsdp1_lets_go_of_inputs_where_checkpoints_lie_inside_its_units() -> None:
+    cases = [case for case in run("kept_by_fsdp.py") if "inside" in case]
+    assert len(cases) == 2
+    for case in cases:
+        setup = (LORA if case["frozen"] else FSDP)._replace(reentrant=True, checkpoints_inside=True)
+        assert case["alive"] <= 1, case
+        assert activations(setup) == compute_kept(setup).layer, case
 
 
 @pytest.mark.train("torch")

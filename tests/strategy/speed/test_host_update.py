@@ -1,4 +1,4 @@
-"""An optimizer on the host: what its memory, PCIe and the GPU take, in DeepSpeed and elsewhere."""
+"""An optimizer on the host: what its memory, PCIe and the GPU take, in DeepSpeed and in FSDP."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ from typing import Any
 
 import pytest
 
-from jobgen.strategy.setup import Setup
+from jobgen.strategy.memory.recipes import RECIPES
+from jobgen.strategy.setup import Adapters, Setup
 from jobgen.strategy.spec import Mesh, Offloaded
-from jobgen.strategy.speed.host_update import compute_host_update
+from jobgen.strategy.speed.host_update import compute_host_update, compute_parameter_copies
 from jobgen.strategy.speed.rates import get_memory_rate
-from tests.strategy.speed.setups import A100, setup
+from tests.strategy.speed.setups import A100, AUTOCAST, LLAMA, setup
 
+PURE = RECIPES["pure"]
 PARAMS = 1e9
 STATES = 14
 
@@ -29,9 +31,9 @@ def copy_bytes(asked: Setup, backward: float = 0.0) -> float:
 
 
 def test_the_host_scales_gradients_and_narrows_parameters_beside_cpu_adam() -> None:
-    # ZeRO-Offload (arXiv 2101.06840), Table 4: 2.57 s for ten billion, 28 bytes each
+    # ZenFlow's figure 3: 4.6 s of Llama-2-7B on a node, for the 28 bytes of Adam, 8 and 6
     update, _ = compute_host_update(offloaded("zero3"), A100, PARAMS, STATES, 0.0)
-    assert update == pytest.approx(8 * PARAMS * 2.57 / 10e9 * (28 + 8 + 6) / 28)
+    assert update == pytest.approx(8 * PARAMS * 4.6 / 6.74e9)
 
 
 def test_zero2_looks_at_gradients_on_the_gpu_before_it_copies_them() -> None:
@@ -49,7 +51,7 @@ def test_zero2_looks_at_gradients_on_the_gpu_before_it_copies_them() -> None:
         ("zero2", 4, False, 7 * 2 + 4 + 2),  # three sums come up again and four go down
         ("zero3", 1, False, 2 * 2 + 4 + 2),
         ("zero3", 4, False, 8 * 2 + 4 + 2),
-        ("zero3", 1, True, 2 * 2 + 4 + 2 * 2),  # parameters come up for each pass instead
+        ("zero3", 1, True, 2 * 2 + 4),  # parameters come up for each pass instead
     ],
 )
 def test_gradients_cross_pcie_in_each_micro_batch(
@@ -66,7 +68,69 @@ def test_backward_passes_hide_copies_of_gradients_but_zero2s_last() -> None:
     assert copy_bytes(waiting, backward=60.0) == pytest.approx(14 + 4 + 2)
 
 
-def test_torch_has_its_own_adam_on_the_host() -> None:
-    asked = offloaded("fsdp2", framework="torch")
-    update, _ = compute_host_update(asked, A100, PARAMS, STATES, 0.0)
-    assert update == pytest.approx(8 * PARAMS * 14.76 / 10e9)
+HOST = 42 * 6.74e9 / 4.6
+ADAM, LOOP = 28 / HOST, 14.76 / 10e9
+"""Seconds of a parameter, of DeepSpeed's CPU Adam and of torch's (ZeRO-Offload, Table 4)."""
+
+
+@pytest.mark.parametrize(
+    ("framework", "own", "fused", "expected"),
+    [
+        ("deepspeed", True, True, ADAM),
+        ("lightning", True, False, ADAM),
+        ("accelerate", False, False, LOOP),
+        ("accelerate", True, False, ADAM),
+        ("hf-trainer", False, True, ADAM),  # adamw_torch_fused, its default
+    ],
+)
+def test_zero_steps_with_the_adam_that_the_framework_has(
+    framework: str, own: bool, fused: bool, expected: float
+) -> None:
+    asked = offloaded("zero3", framework=framework, cpu_adam=own, fused_step=fused)
+    update, moved = compute_host_update(asked, A100, PARAMS, STATES, 0.0)
+    assert update == pytest.approx(8 * PARAMS * (expected + 14 / HOST))
+    assert moved == compute_host_update(offloaded("zero3"), A100, PARAMS, STATES, 0.0)[1]
+
+
+@pytest.mark.parametrize(("fused", "expected"), [(True, ADAM), (False, LOOP)])
+def test_fsdp_steps_with_torchs_adam_and_clips_on_the_host(fused: bool, expected: float) -> None:
+    asked = offloaded("fsdp2", framework="torch", recipe=AUTOCAST, fused_step=fused)
+    update, _ = compute_host_update(asked, A100, PARAMS, STATES, 60.0)
+    assert update == pytest.approx(8 * PARAMS * (expected + 12 / HOST))
+
+
+def test_fsdp_copies_gradients_as_they_are_stored_and_no_parameters_back() -> None:
+    for recipe, width in ((AUTOCAST, 4), (PURE, 2)):
+        asked = offloaded("fsdp", framework="torch", recipe=recipe)
+        assert copy_bytes(asked) == pytest.approx(width)
+        assert copy_bytes(asked, backward=60.0) == 0
+
+
+def test_only_fsdp2_waits_for_gradients_that_it_adds_on_the_host() -> None:
+    four = {"framework": "torch", "recipe": AUTOCAST, "accumulation": 4}
+    assert copy_bytes(offloaded("fsdp2", **four), backward=60.0) == pytest.approx(3 * 4)
+    for name, unsynced in (("fsdp", False), ("fsdp2", True)):
+        assert copy_bytes(offloaded(name, unsynced=unsynced, **four), backward=60.0) == 0
+
+
+def test_parameters_come_up_for_each_pass_beside_what_it_computes() -> None:
+    def copied(strategy: str, forward: float, backward: float, **keys: Any) -> float:
+        asked = offloaded(strategy, params=True, accumulation=2, **keys)
+        seconds = compute_parameter_copies(asked, A100, forward, backward)
+        return seconds * A100.host * 8 / asked.model.count
+
+    assert copied("zero3", 0, 0) == pytest.approx(2 * 2 * 2)
+    assert copied("fsdp2", 0, 0, recipe=AUTOCAST) == pytest.approx(2 * 2 * 4)
+    assert copied("fsdp2", 60, 0, recipe=AUTOCAST) == pytest.approx(2 * 4)
+    assert copied("fsdp2", 0, 0, recipe=AUTOCAST, reshard=False) == pytest.approx(2 * 4)
+    assert copied("zero3", 60, 60) == 0
+
+
+def test_frozen_parameters_come_up_as_they_are_stored() -> None:
+    def copied(bits: int) -> float:
+        asked = offloaded("fsdp", params=True, model=LLAMA, recipe=PURE)
+        return compute_parameter_copies(
+            asked._replace(adapters=Adapters(8, (), bits)), A100, 0.0, 0.0
+        )
+
+    assert 0.3 < copied(4) / copied(16) < 0.4  # embedding and output layer have 16 bits
