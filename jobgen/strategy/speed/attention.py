@@ -7,6 +7,7 @@ from jobgen.strategy.memory.layer import get_softmax_bytes, has_autocast
 from jobgen.strategy.setup import Setup
 from jobgen.strategy.shapes.architecture import Architecture
 from jobgen.strategy.speed import products, rates
+from jobgen.strategy.speed.attention_rates import get_attention_rate
 
 _PLAIN = (8.0, 9.0)
 """Times that scores are written or read, forward and backward, where nothing is cast: by the
@@ -61,8 +62,13 @@ def compute_attention(setup: Setup, machine: ClusterHardware) -> products.Both:
 
 
 def _get_flash_rate(setup: Setup, machine: ClusterHardware, *, backward: bool) -> float:
-    return rates.get_attention_rate(
-        machine, setup.framework, fused=setup.fused_attention, backward=backward
+    return get_attention_rate(
+        machine,
+        setup.framework,
+        fused=setup.fused_attention,
+        backward=backward,
+        width=max(get_head_dims(setup.model.sizes)),
+        length=setup.seq,
     )
 
 

@@ -15,6 +15,7 @@ from jobgen.strategy.measured_model import (
 from jobgen.strategy.memory.measured_moments import find_trace
 from jobgen.strategy.setup import Setup
 from jobgen.strategy.speed import rates
+from jobgen.strategy.speed.attention_rates import get_attention_rate
 from jobgen.strategy.speed.compute import LayerTimes
 
 
@@ -71,7 +72,7 @@ def _choose_rate(row: OperationCost, setup: Setup, machine: ClusterHardware) -> 
     if row.width >= rates.FP32:
         return rates.get_vector_rate(machine)
     if row.kind == "attention":
-        return rates.get_attention_rate(machine, setup.framework, fused=setup.fused_attention)
+        return get_attention_rate(machine, setup.framework, fused=setup.fused_attention)
     return rates.get_matmul_rate(machine)
 
 

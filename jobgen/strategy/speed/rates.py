@@ -68,34 +68,7 @@ of 1979 and GB200 2877 of 5000 (Azure/AI-benchmarking-guide, ND_H100_v5_results.
 ND_GB200_v6_results.md), taken for 16 bits as well: pytorch/ao saw one part for both, 60 % on H100
 of 500 W instead of 700 W (H100_PCT_ACHIEVABLE_GEMM_TOPS in the first
 benchmarks/float8/float8_roofline.py). CDNA3: 599 of 1307 TFLOP/s, 67.43 % of the profile at
-``FLASH``."""
-FLASH = {"RTX": 0.91, "H20-": 0.57, "Hopper": 0.35, "Blackwell": 0.15, "CDNA3": 0.16}
-"""FlashAttention-2 reaches 35 % of a H100 (abstract of FlashAttention-3, arXiv 2407.08608) and 374
-of a GB200's 2500 TFLOP/s (Azure/AI-benchmarking-guide); on a graphics card,
-whose ordinary cores are not so far behind its tensor cores, 191 of an RTX 5090's 209.5
-(gau-nernst's blog, Writing Speed-of-Light Flash Attention for 5090), and 84 of an H20's 148 forward
-(Dao-AILab/flash-attention, issue 1310). Of CDNA3 it is torch's own attention, 209 of 1307 TFLOP/s:
-7.48 % of a profile's 33.7 s (ROCm/rocm-blogs, software-tools-optimization/primus-deep-dive) of
-Llama 3.1 70B, three sequences of 8192, everything computed again (AMD-AGI/Primus,
-examples/torchtitan/configs/MI325X)."""
-FLASH_BACK = {"CDNA3": 0.077}
-"""The same of its backward pass, where it is known to be slower: 19.47 % of that profile, 101
-TFLOP/s."""
-FLASH_OTHERS = 0.6
-"""And 50 to 73 % of an A100 (abstract of FlashAttention-2, arXiv 2307.08691)."""
-FIRST_FLASH = 0.325 / 0.6
-"""What the first FlashAttention reaches of it: 25 to 40 % of an A100, the same abstract."""
-FUSED_FLASH = {"H20-": 0.72, "Hopper": 0.55, "Blackwell": 0.35, "CDNA3": 0.175}
-"""Transformer Engine's attention is cuDNN's, near FlashAttention-3, which reaches up to 75 % of a
-H100 forward and FlashAttention-2's 35 % at the least: the middle. On an H20 it reaches 87 %
-forward, and FlashAttention-2 57 % (issue 1310 again). On a B200 it reaches up to 55 % (71 % are
-1.3 times cuDNN's, abstract of FlashAttention-4) and FlashAttention-2's 15 % at the least. On
-ROCm it is Composable Kernel's: 229 of a MI300X's 1307 TFLOP/s in both passes together, the
-middle of four sizes with 16,384 tokens (ROCm/flash-attention, issue 142)."""
-OLD = ("mosaic", "nanogpt", "paddle")
-"""Frameworks of published runs that had the first FlashAttention: llm-foundry's Triton one, torch's
-before release 2.2, as nanoGPT in 2023, and PaddlePaddle's until 2.5.2 (PaddlePaddle/Paddle, pull
-request 56015)."""
+``FLASH`` (attention_rates.py)."""
 CONTENTION = 0.189
 """By how much computing slows down while something is sent beside it, on the average of A100, H100
 and MI250: abstract of arXiv 2507.03114."""
@@ -171,53 +144,38 @@ def get_matmul_rate(
 ) -> float:
     """FLOP/s of a matrix product, in 8-bit types where ``narrow``, that fills this part of the
     multiprocessors' time."""
-    peak, best = machine.peak, _look_up(MATMUL, machine, OTHERS)
+    peak, best = machine.peak, look_up(MATMUL, machine, OTHERS)
     if narrow and machine.fast8:
-        alike = _look_up(MATMUL_8, machine, OTHERS)
+        alike = look_up(MATMUL_8, machine, OTHERS)
         named = {key: part for key, part in MATMUL.items() if machine.gpu.startswith(key)}
         peak, best = machine.fast8, next(iter(named.values()), alike)
-    return peak * min(best * filled, _look_up(SUSTAINED, machine, best))
+    return peak * min(best * filled, look_up(SUSTAINED, machine, best))
 
 
 def get_uneven_share(machine: ClusterHardware) -> float:
     """Part of a product's rate that is left where a width is an odd multiple of 8."""
-    return _look_up(UNEVEN, machine, 1.0)
-
-
-def get_attention_rate(
-    machine: ClusterHardware, framework: str, *, fused: bool = False, backward: bool = False
-) -> float:
-    """FLOP/s of attention that keeps no matrix of scores, forward or backward: at most those of a
-    matrix product. ``fused`` is Transformer Engine's."""
-    part = _look_up(FLASH, machine, FLASH_OTHERS)
-    if backward:
-        part = _look_up(FLASH_BACK, machine, part)
-    if framework in OLD:
-        part *= FIRST_FLASH
-    elif fused:
-        part = _look_up(FUSED_FLASH, machine, part)
-    return min(machine.peak * part, get_matmul_rate(machine))
+    return look_up(UNEVEN, machine, 1.0)
 
 
 def get_dispatch_share(machine: ClusterHardware, *, across: bool) -> float:
     """Part of NCCL's rate inside a node at which kernels made for it exchange tokens, ``across``
     nodes or inside one."""
-    part = DISPATCH_ACROSS if across else _look_up(DISPATCH, machine, DISPATCH_OTHERS)
+    part = DISPATCH_ACROSS if across else look_up(DISPATCH, machine, DISPATCH_OTHERS)
     return part / LINK["nvlink"]
 
 
 def get_vector_rate(machine: ClusterHardware) -> float:
     """FLOP/s of a matrix product without tensor cores, as near its peak as ``get_matmul_rate``."""
-    return get_matmul_rate(machine) / _look_up(VECTOR, machine, VECTOR_OTHERS)
+    return get_matmul_rate(machine) / look_up(VECTOR, machine, VECTOR_OTHERS)
 
 
 def get_tf32_share(machine: ClusterHardware) -> float:
     """What is left of ``get_matmul_rate`` for fp32 products as TF32, or without tensor cores."""
-    without = 1 / _look_up(VECTOR, machine, VECTOR_OTHERS)
+    without = 1 / look_up(VECTOR, machine, VECTOR_OTHERS)
     return max(without, TF32.get(machine.architecture, without))
 
 
-def _look_up(table: Mapping[str, float], machine: ClusterHardware, default: float) -> float:
+def look_up(table: Mapping[str, float], machine: ClusterHardware, default: float) -> float:
     """The first number whose key begins the GPU's name or is its architecture."""
     names = (machine.architecture, machine.gpu)
     return next(
@@ -233,4 +191,4 @@ def get_memory_rate(machine: ClusterHardware) -> float:
 
 def get_memory_share(machine: ClusterHardware) -> float:
     """Part of the bandwidth in the datasheet that it is."""
-    return _look_up(MEMORY, machine, MEMORY_OTHERS)
+    return look_up(MEMORY, machine, MEMORY_OTHERS)
