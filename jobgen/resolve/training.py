@@ -16,7 +16,7 @@ from jobgen.resolve.checkpoint_folder import check_options
 from jobgen.resolve.deepspeed_files import check_configs
 from jobgen.resolve.inputs import Inputs
 from jobgen.resolve.measured import check_measured
-from jobgen.resolve.model_file import check_model_file
+from jobgen.resolve.model_file import check_layer_classes, check_model_file
 from jobgen.resolve.planned_only import check_passed, note_unapplied
 from jobgen.resolve.planner_request import PlannerRequest
 from jobgen.resolve.shape import Sized
@@ -91,6 +91,7 @@ def plan_training(look: Inputs, size: Shape, launcher: str, runs: Program, sized
     )
     checks = (
         *((planner_request.check_memory(look, size, estimate),) if estimate else ()),
+        *check_layer_classes(look.spec, look.facts.texts),
         *check_measured(look, train),
         *planner_request.check_layout(look, chosen, request),
         *planner_request.check_precision(look, chosen, request),
