@@ -79,9 +79,11 @@ def find_type(train: Train, texts: Mapping[str, bytes]) -> str:
 
 
 def _find_key(text: str, key: str) -> Place:
-    """The place of a key in a config.json, in its part about text if it has one."""
+    """The place of a key in a config.json, in its part about text if it has one, or in a block
+    such as ``rope_parameters``."""
     lines = index_lines(text)
-    line = lines.get(("text_config", key)) or lines.get((key,), 0)
+    nested = next((line for path, line in lines.items() if path[-1] == key), 0)
+    line = lines.get(("text_config", key)) or lines.get((key,)) or nested
     col = text.split("\n")[line - 1].find(f'"{key}"') + 1 if line else 0
     return Place("", line, col, col + len(key) + 2 if col else 0)
 

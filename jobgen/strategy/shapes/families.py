@@ -40,6 +40,13 @@ LATENT: Keys = {
     "rope_dim": ("qk_rope_head_dim",),
     "v_dim": ("v_head_dim",),
 }
+FIXED_HEADS = frozenset(
+    (
+        *("bloom", "codegen", "falcon", "gpt2", "gpt_bigcode", "gpt_neo", "gpt_neox", "gptj"),
+        *("mpt", "opt", "qwen2_5_vl", "qwen2_5_vl_text", "qwen2_vl", "qwen2_vl_text", "stablelm"),
+    )
+)
+"""Types whose attention computes hidden / heads and reads no head_dim (modeling_X.py)."""
 DROPOUT: Keys = {
     "hidden_dropout": (
         "resid_pdrop",

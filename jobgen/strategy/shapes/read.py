@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from jobgen.model.units import clip
-from jobgen.named_tuple import NamedTuple
 from jobgen.strategy.shapes.architecture import Architecture, Experts, Mla
+from jobgen.strategy.shapes.config_values import ConfigValues, SizeFault
 from jobgen.strategy.shapes.families import (
     DROPOUT,
     EXPERTS,
@@ -15,25 +15,12 @@ from jobgen.strategy.shapes.families import (
     KEYS,
     LATENT,
     LLAMA,
-    Keys,
     ModelFamily,
 )
-from jobgen.strategy.shapes.size_rules import list_conflicts
 
-MOST = 1 << 30
-"""No size of a model is larger; what is, was not meant."""
 _FASTEST = 1e12
 """No base of a rotation is larger."""
 _OPTIONAL = ("most", "kv_heads", "head_dim", "embedding_dim")
-
-
-class SizeFault(NamedTuple):
-    """Why a config.json makes no model."""
-
-    message: str
-    keys: tuple[str, ...] = ()
-    """Of the file, the last of which is to be changed; none where a key is missing."""
-    hint: str = ""
 
 
 def read(config: Mapping[str, object], name: str) -> tuple[Architecture | None, str]:
@@ -58,12 +45,12 @@ def list_impossible(config: Mapping[str, object]) -> list[SizeFault]:
     kind = data.data.get("model_type")
     known = kind is None or (isinstance(kind, str) and kind in FAMILIES)
     wrong = [fault for fault in data.faults if fault.keys]
-    return wrong if known else [fault for fault in wrong if data.has_wrong_integer(fault)]
+    return wrong if known else [fault for fault in wrong if data.has_wrong_number(fault)]
 
 
 def _examine(
     config: Mapping[str, object], name: str
-) -> tuple[Architecture | None, _Config, Sequence[str]]:
+) -> tuple[Architecture | None, ConfigValues, Sequence[str]]:
     """The sizes, the part of the file that they are from with its faults, and doubts."""
     inner, doubts = _text(config)
     kind = inner.get("model_type")
@@ -74,60 +61,11 @@ def _examine(
         )
         doubts.append(f"unknown {what}: counted like Llama, which may be inexact")
         family = _like(inner)
-    data = _Config(inner)
+    data = ConfigValues(inner)
     arch = _built(data, family, name)
     if arch is not None and isinstance(kind, str) and kind in _TURNS:
         arch = _TURNS[kind](arch, data)
     return arch, data, doubts
-
-
-class _Config:
-    """A config.json, and what is wrong with it."""
-
-    def __init__(self, data: Mapping[str, object]) -> None:
-        self.data = data
-        self.faults: list[SizeFault] = []
-
-    def size(self, keys: tuple[str, ...], default: int | None = None, least: int = 1) -> int | None:
-        """The first of these keys that has a value; a fault where that is no size."""
-        for key in keys:
-            value = self.data.get(key)
-            if value is None:
-                continue
-            if isinstance(value, int) and not isinstance(value, bool) and least <= value <= MOST:
-                return value
-            message = f"{key} must be an integer from {least} to {MOST}, not {clip(str(value))}"
-            self.faults.append(SizeFault(message, (key,)))
-            return None
-        return default
-
-    def need(self, keys: tuple[str, ...], default: int | None = None) -> int:
-        """The first of these keys that has a value; a fault where none has, or it is no size."""
-        before = len(self.faults)
-        value = self.size(keys, default)
-        if value is None and len(self.faults) == before:
-            self.faults.append(SizeFault(f"{keys[0]} is missing"))
-        return value or 1
-
-    def name(self, keys: tuple[str, ...]) -> str:
-        """The first of these keys that has a value."""
-        return next((key for key in keys if self.data.get(key) is not None), "".join(keys[:1]))
-
-    def add_conflicts(self, sizes: Mapping[str, int | None], keys: Keys) -> None:
-        """A fault for each two of these sizes that do not go together."""
-        names = {size: self.name(each) for size, each in keys.items()}
-        found = list_conflicts(sizes, names)
-        self.faults += (SizeFault(each.message, each.keys, each.hint) for each in found)
-
-    def has_wrong_integer(self, fault: SizeFault) -> bool:
-        """Whether the fault is a number that is no size of any model."""
-        value = self.data.get(fault.keys[-1]) if len(fault.keys) == 1 else None
-        return isinstance(value, int) and not isinstance(value, bool)
-
-    def flag(self, key: str, default: bool = False) -> bool:
-        """Whether it says true; the default where it says neither true nor false."""
-        value = self.data.get(key)
-        return value if isinstance(value, bool) else default
 
 
 def _text(config: Mapping[str, object]) -> tuple[Mapping[str, object], list[str]]:
@@ -141,7 +79,7 @@ def _text(config: Mapping[str, object]) -> tuple[Mapping[str, object], list[str]
     return {**outer, **inner}, doubts
 
 
-def _built(data: _Config, family: ModelFamily, name: str) -> Architecture | None:
+def _built(data: ConfigValues, family: ModelFamily, name: str) -> Architecture | None:
     keys = {**KEYS, **family.keys}
     optional = (*_OPTIONAL, "ffn") if family.four else _OPTIONAL
     found = {
@@ -152,6 +90,7 @@ def _built(data: _Config, family: ModelFamily, name: str) -> Architecture | None
     hidden, heads = fields["hidden"], fields["heads"]
     if not (family.latent or data.faults):
         data.add_conflicts(found, keys)
+        data.check_head_dim(str(data.data.get("model_type")), found, keys)
     fields["kv_heads"] = fields["kv_heads"] or heads
     fields["head_dim"] = fields["head_dim"] or hidden // heads
     fields["ffn"] = fields["ffn"] or 4 * hidden
@@ -167,19 +106,22 @@ def _built(data: _Config, family: ModelFamily, name: str) -> Architecture | None
     return None if data.faults else Architecture(name=name, **fields)
 
 
-def _flags(data: _Config, family: ModelFamily) -> dict[str, bool]:
+def _flags(data: ConfigValues, family: ModelFamily) -> dict[str, bool]:
     return {
         field: data.flag(key)
         for key, fields in family.flags.items()
         for field in fields
-        if isinstance(data.data.get(key), bool)
+        if data.data.get(key) is not None
     }
 
 
-def _rotation(data: _Config) -> dict[str, Any]:
+def _rotation(data: ConfigValues) -> dict[str, Any]:
     """How queries and keys are rotated, as far as the file says it: transformers 5 nests it."""
     nested = data.data.get("rope_parameters")
     said = {**data.data, **(nested if isinstance(nested, dict) else {})}
+    for key in ("rope_theta", "partial_rotary_factor", "rotary_pct"):
+        if isinstance(said.get(key), str):
+            data.refuse(key, said[key], "a number")
     base, part = said.get("rope_theta"), said.get("partial_rotary_factor", said.get("rotary_pct"))
     fields: dict[str, Any] = {}
     if isinstance(base, (int, float)) and 1 < base <= _FASTEST and base == int(base):
@@ -189,21 +131,23 @@ def _rotation(data: _Config) -> dict[str, Any]:
     return fields
 
 
-def _dropout(data: _Config) -> dict[str, bool]:
+def _dropout(data: ConfigValues) -> dict[str, bool]:
     """What is dropped out, as far as the file has probabilities."""
     rates = {field: data.data.get(data.name(keys)) for field, keys in DROPOUT.items()}
     return {field: rate > 0 for field, rate in rates.items() if isinstance(rate, (int, float))}
 
 
-def _latent(data: _Config) -> Mla:
+def _latent(data: ConfigValues) -> Mla:
     needed = {size: data.need(keys) for size, keys in LATENT.items() if size != "q_rank"}
     return Mla(q_rank=data.size(LATENT["q_rank"]), **needed)
 
 
-def _experts(data: _Config, layers: int, ffn: int) -> Experts:
+def _experts(data: ConfigValues, layers: int, ffn: int) -> Experts:
     keys = {"experts": EXPERTS["count"], "experts_active": EXPERTS["active"]}
+    before = len(data.faults)
     count, active = (data.need(each) for each in keys.values())
-    data.add_conflicts({"experts": count, "experts_active": active}, keys)
+    if len(data.faults) == before:
+        data.add_conflicts({"experts": count, "experts_active": active}, keys)
     width = data.size(EXPERTS["ffn"], ffn) or ffn
     shared = (data.size(("n_shared_experts",), 0, least=0) or 0) * width
     listed = data.data.get("mlp_only_layers")
@@ -233,7 +177,7 @@ def _like(data: Mapping[str, object]) -> ModelFamily:
     return ModelFamily(has, flags, four=True, experts={} if some else None, latent=latent)
 
 
-def _falcon(arch: Architecture, data: _Config) -> Architecture:
+def _falcon(arch: Architecture, data: ConfigValues) -> Architecture:
     """``FalconAttention`` and ``FalconDecoderLayer``: 7B has one head of keys and one norm."""
     new = data.flag("new_decoder_architecture")
     two = data.size(("num_ln_in_parallel_attn",), 2 if new else 1) == 2
@@ -250,7 +194,7 @@ def _falcon(arch: Architecture, data: _Config) -> Architecture:
     )
 
 
-def _opt(arch: Architecture, data: _Config) -> Architecture:
+def _opt(arch: Architecture, data: ConfigValues) -> Architecture:
     """``OPTDecoder``: 350m has its norms behind the layers, and none at the end."""
     last = data.flag("do_layer_norm_before", default=True)
     last = last and not data.flag("_remove_final_layer_norm")
@@ -261,23 +205,23 @@ def _opt(arch: Architecture, data: _Config) -> Architecture:
     )
 
 
-def _qwen(arch: Architecture, data: _Config) -> Architecture:
+def _qwen(arch: Architecture, data: ConfigValues) -> Architecture:
     """``QWenMLP``: intermediate_size is that of the gate and the way up together."""
     bias = not data.flag("no_bias", default=True)
     return arch._replace(ffn=arch.ffn // 2, out_bias=bias, mlp_bias=bias)
 
 
-def _gpt_bigcode(arch: Architecture, data: _Config) -> Architecture:
+def _gpt_bigcode(arch: Architecture, data: ConfigValues) -> Architecture:
     """``GPTBigCodeConfig``: one head of keys and values."""
     return arch._replace(kv_heads=1 if data.flag("multi_query", default=True) else arch.heads)
 
 
-def _stablelm(arch: Architecture, data: _Config) -> Architecture:
+def _stablelm(arch: Architecture, data: ConfigValues) -> Architecture:
     """``StableLmDecoderLayer``: one norm for both, where they are computed side by side."""
     return arch._replace(norms=1 if data.flag("use_parallel_residual") else 2)
 
 
-_TURNS: Mapping[str, Callable[[Architecture, _Config], Architecture]] = {
+_TURNS: Mapping[str, Callable[[Architecture, ConfigValues], Architecture]] = {
     "falcon": _falcon,
     "opt": _opt,
     "qwen": _qwen,
