@@ -195,12 +195,13 @@ def _check_files(world: World, path: Path, text: str, sets: Sequence[str]) -> It
 
 
 def _check_model(spec: Loaded[JobSpec], facts: Facts) -> Iterator[PlanCheck]:
-    """Sizes in the model's config.json that no model has."""
+    """Sizes in the model's config.json that no model has, and layers that the model lacks."""
     from jobgen.model.decision import PlanCheck
-    from jobgen.resolve.model_file import check_model_file
+    from jobgen.resolve.model_file import check_layer_classes, check_model_file
 
     for found in check_model_file(spec, facts.texts):
         yield PlanCheck("fail", found.message, found.code, found.hint, found.place)
+    yield from check_layer_classes(spec, facts.texts)
 
 
 def _check_readers(spec: Loaded[JobSpec], facts: Facts) -> Iterator[PlanCheck]:

@@ -27,7 +27,7 @@ UNKNOWN_MODEL = "J254"
 def check(tree: Tree, spec: JobSpec, train: Train) -> None:
     """Say it at the key that it is about."""
     _check_model(tree, train)
-    _check_shape(tree, train)
+    nearest = _check_shape(tree, train)
     _check_functions(tree, train)
     launcher, world = spec.launcher.type or "", _world(spec)
     if train.strategy.type == "auto":
@@ -35,6 +35,9 @@ def check(tree: Tree, spec: JobSpec, train: Train) -> None:
         if strategy.choose_framework(train, launcher) in TRAITS["3d"].frameworks:
             world = None  # auto may divide the ranks by tp and pp
     known, _ = read_sizes(train, {})
+    known = known._replace(
+        heads=nearest.get("heads", known.heads), kv_heads=nearest.get("kv_heads", known.kv_heads)
+    )
     for fault in strategy.check_train(train, known, world, launcher=launcher):
         tree.say(fault.code, f"train: {fault.message}", ("train", *fault.path), fault.hint)
 
@@ -56,17 +59,20 @@ _DIFFERENT = 0.05
 """Of the parameters: more than the rounding of names like 7B for 7.2 billion is another model."""
 
 
-def _check_shape(tree: Tree, train: Train) -> None:
-    """Sizes that no model has together, and a number of parameters that they do not make."""
+def _check_shape(tree: Tree, train: Train) -> dict[str, int]:
+    """Sizes that no model has together, and a number of parameters that they do not make. Returns
+    heads and kv_heads as the hints have them: parallel sizes are checked with these."""
     shape = train.model
     if not isinstance(shape, ModelShape):
-        return
+        return {}
     sizes = {key: getattr(shape, key) for key in shape.keys}
     found = list(list_conflicts(sizes, {key: key for key in sizes}))
-    for keys, message, hint in found:
-        tree.contradict(f"train.model: {message}", [("train", "model", key) for key in keys], hint)
+    for conflict in found:
+        places = [("train", "model", key) for key in conflict.keys]
+        tree.contradict(f"train.model: {conflict.message}", places, conflict.hint)
+    nearest = {size: value for conflict in found for size, value in conflict.changes.items()}
     if found or shape.params is None or shape.vocab is None:
-        return
+        return nearest
     counted = build_model(complete_shape(shape)).count
     if abs(counted - shape.params) > _DIFFERENT * counted:
         message = (
@@ -75,6 +81,7 @@ def _check_shape(tree: Tree, train: Train) -> None:
         )
         hint = f"set params: {counted:.4g}, or correct the sizes (ffn, gated, tied, experts)"
         tree.note("J138", message, ("train", "model", "params"), hint)
+    return nearest
 
 
 def _check_functions(tree: Tree, train: Train) -> None:

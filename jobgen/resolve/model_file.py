@@ -1,4 +1,4 @@
-"""The config.json that ``train.model`` names: sizes in it that no model has."""
+"""The model that ``train.model`` names: sizes that no model has, and layers that it lacks."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from jobgen.errors import Diagnostic
+from jobgen.model.decision import PlanCheck
 
 if TYPE_CHECKING:
     from jobgen.model.job import JobSpec
@@ -25,3 +26,21 @@ def check_model_file(spec: Loaded[JobSpec], texts: Mapping[str, bytes]) -> Itera
     for fault in check_config_sizes(train, texts):
         place = fault.place and fault.place._replace(file=str(folder / fault.place.file))
         yield Diagnostic(fault.code, fault.message, place, fault.hint, also=also)
+
+
+def check_layer_classes(spec: Loaded[JobSpec], texts: Mapping[str, bytes]) -> Iterator[PlanCheck]:
+    """A warning for a class in ``wrap`` that FSDP would not find in the model."""
+    train = spec.value.train
+    if train is None or not train.wrap.classes:
+        return
+    from jobgen.strategy.model_sizes import find_type
+    from jobgen.strategy.shapes.layer_classes import find_unlikely_class
+
+    kind = find_type(train, texts)
+    unlikely = find_unlikely_class(kind, train.wrap.classes)
+    if unlikely is None:
+        return
+    message = f"train.wrap: {unlikely.name} is no layer of {train.model}"
+    message += f", but of model_type {unlikely.type}" if unlikely.type else ""
+    place = spec.find_place("train", "wrap")
+    yield PlanCheck("warn", message, "J236", f"set wrap: {unlikely.layer}", place)

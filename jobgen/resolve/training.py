@@ -16,8 +16,8 @@ from jobgen.resolve.checkpoint_folder import check_options
 from jobgen.resolve.deepspeed_files import check_configs
 from jobgen.resolve.inputs import Inputs
 from jobgen.resolve.measured import check_measured
-from jobgen.resolve.model_file import check_model_file
-from jobgen.resolve.planned_only import check_passed, note_unapplied
+from jobgen.resolve.model_file import check_layer_classes, check_model_file
+from jobgen.resolve.planned_only import check_passed, note_quantized, note_unapplied
 from jobgen.resolve.planner_request import PlannerRequest
 from jobgen.resolve.shape import Sized
 from jobgen.resolve.sharding import check_sharding
@@ -88,10 +88,12 @@ def plan_training(look: Inputs, size: Shape, launcher: str, runs: Program, sized
         *_name_other_model(runs.argv, arch),
         *_name_fewer_ranks(decided, size),
         *note_unapplied(look, decided, train),
+        *note_quantized(look, decided, train),
     )
     checks = (
         *((planner_request.check_memory(look, size, estimate),) if estimate else ()),
         *planner_request.check_sizes(look, request),
+        *check_layer_classes(look.spec, look.facts.texts),
         *check_measured(look, train),
         *planner_request.check_layout(look, chosen, request),
         *planner_request.check_precision(look, chosen, request),

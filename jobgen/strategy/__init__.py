@@ -7,6 +7,7 @@ words of the framework that the program uses; each framework is a module of ``fr
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 from jobgen.strategy import batch, mesh, rules
@@ -33,6 +34,7 @@ __all__ = [
     "check_train",
     "choose_framework",
     "decide",
+    "list_faults",
 ]
 
 
@@ -53,7 +55,27 @@ def replace_auto(train: Train, launcher: str) -> Train:
 def check_train(
     train: Train, sizes: ModelSizes, world: RankLayout | None, *, launcher: str = ""
 ) -> Iterator[TrainDiagnostic]:
-    """What cannot work, once for each key; without a world, what is wrong in every world."""
+    """What cannot work, once for each key; without a world, what is wrong in every world.
+
+    A hint proposes no value that another check refuses.
+    """
+    found = list(list_faults(train, sizes, world, launcher=launcher))
+    bare = tuple(fault for fault in found if not fault.hint)
+    if not bare:
+        yield from found
+        return
+    from jobgen.strategy import proposals
+
+    list_paths = partial(_list_paths, sizes=sizes, world=world, launcher=launcher)
+    rejected = proposals.RejectedJob(train, bare, sizes, world, list_paths)
+    hinted = {fault.path: fault for fault in proposals.propose_values(rejected)}
+    yield from (hinted.get(fault.path, fault) for fault in found)
+
+
+def list_faults(
+    train: Train, sizes: ModelSizes, world: RankLayout | None, *, launcher: str = ""
+) -> Iterator[TrainDiagnostic]:
+    """What ``check_train`` reports; hints that need a search are empty."""
     chosen = choose_framework(train, launcher)
     found = [
         *rules.check_rules(train, chosen),
@@ -69,6 +91,20 @@ def check_train(
         if fault.path not in said:
             said.add(fault.path)
             yield fault
+
+
+def _list_paths(
+    train: Train, sizes: ModelSizes, world: RankLayout | None, launcher: str
+) -> frozenset[tuple[str, ...]]:
+    """The keys at which a job is refused, by its framework as well if nothing else refuses it."""
+    faults = list(list_faults(train, sizes, world, launcher=launcher))
+    if world is not None and not faults and train.config is None:
+        from jobgen.strategy.frameworks import FrameworkRequest, configure
+
+        decided = decide(train, sizes, world, launcher=launcher)
+        request = FrameworkRequest(decided, world.nodes, world.ranks_per_node, gpus=world.gpus)
+        faults = list(configure(request).faults)
+    return frozenset(fault.path for fault in faults)
 
 
 def decide(

@@ -83,10 +83,11 @@ def find_multiple(train: Train, ranks: int) -> int:
 
 
 def _hint(found: Batch, total: int) -> str:
-    step = found.micro * found.ranks
-    if total % step == 0:
-        return f"set gradient_accumulation: {total // step}, or global_batch: {found.total}"
-    return f"set global_batch: {found.total}, or remove gradient_accumulation"
+    for key, held in (("gradient_accumulation", found.micro), ("micro_batch", found.accumulation)):
+        if total % (held * found.ranks) == 0:
+            value = total // (held * found.ranks)
+            return f"set {key}: {value}, or global_batch: {found.total}"
+    return f"set global_batch: {found.total}"
 
 
 def _near(total: int, step: int) -> str:

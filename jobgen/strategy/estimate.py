@@ -92,9 +92,15 @@ class GpuMemory(NamedTuple):
         return FRAGMENTED * self.peak_allocated + context
 
     @property
+    def needed_interval(self) -> tuple[float, float]:
+        """What is needed at least and at most, by the interval. Bytes."""
+        low, high = INTERVAL
+        return low * self.needed, high * self.needed
+
+    @property
     def ample(self) -> float:
         """What is needed at most, by the interval. Bytes."""
-        return INTERVAL[1] * self.needed
+        return self.needed_interval[1]
 
     @property
     def nvidia_smi(self) -> float:

@@ -1,4 +1,7 @@
-"""How the ranks are divided: tensor, pipeline, context, expert and data parallel degrees."""
+"""How the ranks are divided: tensor, pipeline, context, expert and data parallel degrees.
+
+A fault of a degree has no hint here: ``proposals`` lists the values that all checks accept.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +19,8 @@ NAMES = {"tp": "tensor", "pp": "pipeline", "cp": "context", "ep": "expert"}
 SLOW = ("ethernet", "none", "unknown")
 """Networks whose bandwidth is an order of magnitude below what tensor parallel needs."""
 
-_MODEL = ("tp", "pp", "cp")
+AXES_OF_MODEL = ("tp", "pp", "cp")
 """The degrees that one copy of the model is spread over."""
-_MOST = 4096
-"""Where the search for a degree that fits ends."""
 _DIVIDES = (
     ("tp", "heads", "attention heads"),
     ("tp", "kv_heads", "key/value heads"),
@@ -59,10 +60,10 @@ def check_mesh(
     """What of the degrees cannot work; without a world, what no world could mend."""
     yield from _axes(train, launcher)
     yield from _without_experts(train, sizes)
-    yield from _sizes(train, sizes, world)
+    yield from _sizes(train, sizes)
     if world is not None:
-        yield from _world(train, sizes, world)
-        yield from _network(train, sizes, world)
+        yield from _world(train, world)
+        yield from _network(train, world)
 
 
 def _axes(train: Train, launcher: str) -> Iterator[TrainDiagnostic]:
@@ -77,7 +78,7 @@ def _axes(train: Train, launcher: str) -> Iterator[TrainDiagnostic]:
         yield TrainDiagnostic("J232", message, (axis,), hint)
     if train.etp is not None and train.tp % train.etp:
         message = f"etp {train.etp} does not divide tp {train.tp}, whose ranks share each expert"
-        yield TrainDiagnostic("J231", message, ("etp",), "remove etp, or set it to a divisor of tp")
+        yield TrainDiagnostic("J231", message, ("etp",))
 
 
 _WHY = {
@@ -136,7 +137,7 @@ def is_balanced(layers: int, stages: int) -> bool:
     return (layers + 2) % stages == 0
 
 
-def _sizes(train: Train, sizes: ModelSizes, world: RankLayout | None) -> Iterator[TrainDiagnostic]:
+def _sizes(train: Train, sizes: ModelSizes) -> Iterator[TrainDiagnostic]:
     seen = set()
     for axis, size, what in _DIVIDES:
         degree, count = getattr(train, axis), getattr(sizes, size)
@@ -146,15 +147,13 @@ def _sizes(train: Train, sizes: ModelSizes, world: RankLayout | None) -> Iterato
             continue
         seen.add((axis, count))
         message = f"{axis} {degree} does not divide the {count} {what}"
-        hint = _near(axis, train, sizes, world) or f"remove {axis}"
-        yield TrainDiagnostic("J233", message, (axis,), hint)
+        yield TrainDiagnostic("J233", message, (axis,))
     if train.cp > 1 and train.seq_len and train.seq_len % (2 * train.cp):
         message = (
             f"cp {train.cp} does not divide seq_len {train.seq_len}: each rank gets two of "
             f"{2 * train.cp} chunks, which balances the causal mask"
         )
-        near = -(-train.seq_len // (2 * train.cp)) * 2 * train.cp
-        yield TrainDiagnostic("J233", message, ("cp",), f"set seq_len: {near}, or another cp")
+        yield TrainDiagnostic("J233", message, ("cp",))
 
 
 def _without_experts(train: Train, sizes: ModelSizes) -> Iterator[TrainDiagnostic]:
@@ -169,57 +168,25 @@ def _without_experts(train: Train, sizes: ModelSizes) -> Iterator[TrainDiagnosti
             yield TrainDiagnostic("J233", message, (axis,), hint)
 
 
-def _near(axis: str, train: Train, sizes: ModelSizes, world: RankLayout | None) -> str:
-    """The two nearest degrees that nothing else here is said against; empty where none is."""
-    asked = getattr(train, axis)
-    most = min(_MOST, world.ranks) if world else _MOST
-    fits = (d for d in range(2, most + 1) if d != asked and _fits(axis, d, train, sizes, world))
-    near = sorted(fits, key=lambda d: (abs(d - asked), d))[:2]
-    return f"set {axis}: " + " or ".join(map(str, near)) if near else ""
-
-
-def _fits(
-    axis: str, degree: int, train: Train, sizes: ModelSizes, world: RankLayout | None
-) -> bool:
-    counts = (getattr(sizes, size) for name, size, _ in _DIVIDES if name == axis)
-    if any(count % degree for count in counts if count):
-        return False
-    if axis == "cp" and (train.seq_len or 0) % (2 * degree):
-        return False
-    if world is None:
-        return True
-    if axis == "ep":
-        parts = degree * (train.etp or 1)
-        return world.ranks // train.pp % parts == 0
-    others = prod(getattr(train, name) for name in _MODEL if name != axis)
-    inside = axis != "tp" or world.ranks_per_node % degree == 0
-    return inside and world.ranks % (degree * others) == 0
-
-
-def _world(train: Train, sizes: ModelSizes, world: RankLayout) -> Iterator[TrainDiagnostic]:
-    degrees = {axis: getattr(train, axis) for axis in _MODEL}
+def _world(train: Train, world: RankLayout) -> Iterator[TrainDiagnostic]:
+    degrees = {axis: getattr(train, axis) for axis in AXES_OF_MODEL}
     model = prod(degrees.values())
     said = " x ".join(f"{axis} {degree}" for axis, degree in degrees.items() if degree > 1)
     if world.ranks % model:
         equals = f"{said} = {model}" if " x " in said else said
         message = f"{equals} does not divide the {world.ranks} ranks"
-        asked = [axis for axis, degree in degrees.items() if degree > 1]
-        hints = {axis: _near(axis, train, sizes, world) for axis in asked}
-        axis = next((a for a in asked if hints[a]), asked[0])
-        hint = hints[axis] or f"the product of the parallel sizes must divide {world.ranks}"
-        yield TrainDiagnostic("J231", message, (axis,), hint)
+        first = next(axis for axis, degree in degrees.items() if degree > 1)
+        yield TrainDiagnostic("J231", message, (first,))
         return
     data = world.ranks // model
     if train.dp is not None and train.dp != data:
         left = f"{world.ranks} ranks / ({said}) = {data}" if said else f"the {data} ranks"
         message = f"dp is {train.dp}, but should be {left}"
-        yield TrainDiagnostic("J231", message, ("dp",), f"set dp: {data}, or remove it")
-    yield from _within(train, sizes, world, data)
+        yield TrainDiagnostic("J231", message, ("dp",))
+    yield from _within(train, world, data)
 
 
-def _within(
-    train: Train, sizes: ModelSizes, world: RankLayout, data: int
-) -> Iterator[TrainDiagnostic]:
+def _within(train: Train, world: RankLayout, data: int) -> Iterator[TrainDiagnostic]:
     """Degrees that lie inside the data-parallel ranks."""
     shard = train.strategy.shard
     alone = train.strategy.type == "fsdp-hybrid" and (shard or world.ranks_per_node) == 1
@@ -232,9 +199,7 @@ def _within(
         return
     if shard is not None and data % shard:
         message = f"shard {shard} does not divide the {data} data-parallel ranks"
-        some = _parts(data)
-        hint = "shard: " + ", ".join(map(str, some[:8])) if some else "remove shard"
-        yield TrainDiagnostic("J231", message, ("strategy", "shard"), hint)
+        yield TrainDiagnostic("J231", message, ("strategy", "shard"))
     reshard = train.strategy.reshard_after_forward
     if not isinstance(reshard, bool):
         within = shard or data
@@ -243,31 +208,21 @@ def _within(
                 f"reshard_after_forward {reshard} must be a proper divisor of the {within} "
                 "ranks in a shard group"
             )
-            parts = [d for d in _parts(within) if d < within]
-            hint = ", ".join(["set true", *map(str, parts[:8])])
-            yield TrainDiagnostic("J231", message, ("strategy", "reshard_after_forward"), hint)
-    yield from _experts(train, sizes, world, data)
+            yield TrainDiagnostic("J231", message, ("strategy", "reshard_after_forward"))
+    yield from _experts(train, data)
 
 
-def _experts(
-    train: Train, sizes: ModelSizes, world: RankLayout, data: int
-) -> Iterator[TrainDiagnostic]:
+def _experts(train: Train, data: int) -> Iterator[TrainDiagnostic]:
     """Ranks that hold the same layers share their experts: by ep, and each by etp."""
     within, etp = data * train.cp * train.tp, _choose_etp(train, data) or train.tp
     if within % (train.ep * etp) == 0:
         return
     asked = f"ep {train.ep} x etp {etp}" if train.etp else f"ep {train.ep}"
     message = f"{asked} does not divide the {within} ranks that share the experts"
-    hint = _near("ep", train, sizes, world) or "remove ep"
-    yield TrainDiagnostic("J231", message, ("ep",), hint)
+    yield TrainDiagnostic("J231", message, ("ep",))
 
 
-def _parts(count: int) -> list[int]:
-    """Numbers from 2 on that divide it, as far as they are looked for."""
-    return [d for d in range(2, min(count, _MOST) + 1) if count % d == 0]
-
-
-def _network(train: Train, sizes: ModelSizes, world: RankLayout) -> Iterator[TrainDiagnostic]:
+def _network(train: Train, world: RankLayout) -> Iterator[TrainDiagnostic]:
     """A tensor-parallel group that spans nodes waits for the network in every layer."""
     here = world.ranks_per_node
     if train.tp == 1 or here % train.tp == 0:
@@ -283,9 +238,7 @@ def _network(train: Train, sizes: ModelSizes, world: RankLayout) -> Iterator[Tra
             "span two nodes"
         )
     )
-    fits = [d for d in range(here, 1, -1) if _fits("tp", d, train, sizes, world)]
-    hint = f"set tp: {fits[0]} and a larger pp or dp" if fits else "use pp instead of tp"
-    yield TrainDiagnostic("J234", message, ("tp",), hint)
+    yield TrainDiagnostic("J234", message, ("tp",))
 
 
 def _named(fabric: str | None) -> str:

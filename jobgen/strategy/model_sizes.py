@@ -14,7 +14,7 @@ from jobgen.strategy.json_lines import index_lines
 from jobgen.strategy.shapes.architecture import Architecture
 from jobgen.strategy.shapes.config_keys import EXPERTS, KEYS
 from jobgen.strategy.shapes.read import list_impossible, read
-from jobgen.strategy.shapes.table import find_model, suggest_models
+from jobgen.strategy.shapes.table import find_config, find_model, suggest_models
 from jobgen.strategy.shapes.written import complete_shape
 from jobgen.strategy.spec import ModelSizes, TrainDiagnostic
 
@@ -65,10 +65,25 @@ def check_config_sizes(train: Train, texts: Mapping[str, bytes]) -> list[TrainDi
     ]
 
 
+def find_type(train: Train, texts: Mapping[str, bytes]) -> str:
+    """The ``model_type`` of the model, of its part about text; empty where it is not known."""
+    if not isinstance(train.model, str):
+        return ""
+    content = texts.get(train.model)
+    data = find_config(train.model) or {} if content is None else _mapping(train.model, content)
+    if isinstance(data, TrainDiagnostic):
+        return ""
+    inner = data.get("text_config")
+    kinds = (part.get("model_type") for part in (inner, data) if isinstance(part, dict))
+    return next((kind for kind in kinds if isinstance(kind, str)), "")
+
+
 def _find_key(text: str, key: str) -> Place:
-    """The place of a key in a config.json, in its part about text if it has one."""
+    """The place of a key in a config.json, in its part about text if it has one, or in a block
+    such as ``rope_parameters``."""
     lines = index_lines(text)
-    line = lines.get(("text_config", key)) or lines.get((key,), 0)
+    nested = next((line for path, line in lines.items() if path[-1] == key), 0)
+    line = lines.get(("text_config", key)) or lines.get((key,)) or nested
     col = text.split("\n")[line - 1].find(f'"{key}"') + 1 if line else 0
     return Place("", line, col, col + len(key) + 2 if col else 0)
 

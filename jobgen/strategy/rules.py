@@ -75,10 +75,7 @@ def check_length(train: Train, sizes: ModelSizes) -> Iterator[TrainDiagnostic]:
     positions, seq_len = sizes.positions, train.seq_len
     if positions and seq_len is not None and seq_len > positions:
         message = f"seq_len {seq_len} is longer than the model's {positions} learned positions"
-        mapped = train.model is not None and not isinstance(train.model, str)
-        hint = f"set seq_len: {positions} or less"
-        hint += f", or positions: {seq_len}" if mapped else ""
-        yield TrainDiagnostic("J138", message, ("seq_len",), hint)
+        yield TrainDiagnostic("J138", message, ("seq_len",))
 
 
 def _settings(train: Train, trait: Trait) -> Iterator[TrainDiagnostic]:

@@ -312,7 +312,7 @@ def test_the_first_line_names_the_host_memory_where_that_does_not_fit(
     first, second = said.out.partition("\nMemory    ")[2].splitlines()[:2]
     amount = r"needs \d+\.\d TiB of \d\.\d TiB host memory per node"
     assert re.fullmatch(f"does not fit: {amount}", first)
-    assert re.match(r" {10}\S+ of 79\.2 GiB allocated per GPU \(90 %: ", second)
+    assert re.match(r" {10}needs \S+ of 79\.2 GiB per GPU \(90 %: ", second)
 
 
 @pytest.mark.parametrize("verb", ["plan", "submit --dry-run", "render -o out"])

@@ -109,7 +109,7 @@ def test_every_profile_has_a_short_screen_for_a_job_that_may_not_fit(
     answer = jobgen("plan", "job.yaml", "-c", cluster)
     assert answer.out, answer.err
     check_screen(answer.out)
-    assert ("GiB allocated per GPU" in answer.out) != ("not estimated" in answer.out)
+    assert ("GiB per GPU (90 %: " in answer.out) != ("not estimated" in answer.out)
 
 
 # ---- one job with everything
@@ -228,7 +228,7 @@ def test_the_verdict_and_what_decides_stand_first_in_the_memory(
     text = jobgen(*ON).out
     first, second = text[text.index("\nMemory ") + 1 :].split("\n\n")[0].splitlines()
     assert re.fullmatch(rf"Memory    {verdict}\(90 %: \S+\)", first)
-    assert re.search(r": [0-9.]+ of 79.2 GiB allocated ", first)
+    assert re.search(r": needs [0-9.]+ of 79.2 GiB ", first)
     assert re.fullmatch(f" {{10}}{decides}", second)
     assert "| is the limit" not in text
     assert "| is the limit" in jobgen(*ON, "--section", "memory").out
@@ -468,3 +468,17 @@ def test_a_dry_run_begins_with_the_short_plan(jobgen: Jobgen, folder: Path) -> N
     assert text.startswith(short[: short.index("Details")])
     for title in ("WOULD RUN", "Environment of every rank", "Files of the run directory", "Upload"):
         assert f"\n\n{title}" in text
+
+
+def test_every_screen_has_the_same_amount_of_needed_memory(jobgen: Jobgen, folder: Path) -> None:
+    """As NEEDS of the table, -q and lint have it."""
+    train = "train: {model: meta-llama/Llama-3.1-8B, strategy: fsdp2, micro_batch: 8}"
+    (folder / "job.yaml").write_text(f"name: llama\nnodes: 1\ntime: 4h\nrun: train.py\n{train}\n")
+    first = re.search(r"Memory +does not fit: needs (\S+) of", jobgen(*ON).out)
+    assert first
+    amount = first[1]
+    table = jobgen(*ON, "--section", "memory").out
+    assert re.search(rf"^> fsdp2 +{amount} GiB ", table, re.MULTILINE)
+    assert f"needs {amount} of 79.2 GiB" in " ".join(table.split())
+    assert f"needs about {amount} GiB" in jobgen(*ON, "-q").err + jobgen(*ON, "-q").out
+    assert f"needs about {amount} GiB" in jobgen("lint", *ON[1:]).out

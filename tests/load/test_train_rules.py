@@ -219,6 +219,16 @@ def test_sizes_that_no_model_has_together_are_refused(sizes: str, message: str, 
     assert read("{model: {layers: 2, hidden: 64, heads: 6, head_dim: 16}}")
 
 
+def test_hints_about_sizes_that_conflict_go_together() -> None:
+    shape = "{layers: 2, hidden: 4096, heads: 30, kv_heads: 7}"
+    train = f"{{strategy: 3d, tp: 4, model: {shape}}}"
+    hints = [found.hint for found in problems(train)]
+    assert hints == ["set heads: 32, or head_dim", "set kv_heads: 8"], "tp 4 divides both"
+    read(f"{{strategy: 3d, tp: 4, model: {shape.replace('30', '32').replace('7', '8')}}}")
+    found = problem("{model: {layers: 2, hidden: 4096, heads: 36, kv_heads: 12}}")
+    assert found.hint == "set heads: 32 and kv_heads: 16, or head_dim"
+
+
 @pytest.mark.parametrize(
     ("more", "said"),
     [

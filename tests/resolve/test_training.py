@@ -241,15 +241,21 @@ def configured(
 @pytest.mark.parametrize(
     ("config", "launcher", "sources", "severity", "message"),
     [
-        ('{"train_batch_size": 8}', "deepspeed", READS, "error", "8, but 1 x 1 x 16 ranks"),
-        ('{"train_batch_size": 8}', "deepspeed", None, "warning", "8, but 1 x 1 x 16 ranks"),
-        ('{"train_batch_size": 8}', "deepspeed", {"ds.py": ""}, "warning", "but 1 x 1 x 16"),
+        ('{"train_batch_size": 8}', "deepspeed", READS, "error", "8 is not a multiple of 16"),
+        (
+            '{"train_batch_size": 8}',
+            "deepspeed",
+            None,
+            "warning",
+            "8 is not a multiple of 16",
+        ),
+        ('{"train_batch_size": 8}', "deepspeed", {"ds.py": ""}, "warning", "not a multiple of 16"),
         (  # fewer ranks are data parallel than there are
             '{"train_batch_size": 8}',
             "deepspeed",
             {"ds.py": "JOBGEN_DEEPSPEED_CONFIG; initialize(mpu=mpu)"},
             "warning",
-            "but 1 x 1 x 16 ranks",
+            "not a multiple of 16 ranks",
         ),
         ('{"train_batch_size": 32}', "deepspeed", READS, "", ""),
         ("{}", "deepspeed", READS, "error", "c/ds sets no batch"),
@@ -280,7 +286,7 @@ def configured(
             "accelerate",
             {"ds.py": "import accelerate"},
             "error",
-            "c/in:1: train_batch_size is 8, but 1 x 1 x 16",
+            "c/in:1: train_batch_size 8 is not a multiple of 16",
         ),
         ('{"train_batch_size": "auto"}', "accelerate", {"ds.py": "import accelerate"}, "", ""),
         ('{"zero": {}}', "accelerate", None, "warning", "c/in:1: unknown DeepSpeed key zero"),
@@ -297,7 +303,7 @@ def test_a_configuration_of_the_launcher_is_checked_as_that_of_train(
 def test_a_configuration_of_the_launcher_is_checked_beside_train() -> None:
     config = '{"train_batch_size": 8}'
     ((severity, message, _),) = configured(config, "deepspeed", READS, train="{framework: none}")
-    assert (severity, "but 1 x 1 x 16 ranks" in message) == ("error", True)
+    assert (severity, "not a multiple of 16 ranks" in message) == ("error", True)
     assert (
         configured(config, "deepspeed", READS, train="{framework: none, tp: 2, strategy: 3d}") == []
     )

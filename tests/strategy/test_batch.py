@@ -47,7 +47,11 @@ def test_what_is_left_out_follows(keys: dict[str, Any], wanted: Batch | None) ->
         ),
         (
             {"global_batch": 17, "micro_batch": 2, "gradient_accumulation": 3},
-            "set global_batch: 24, or remove gradient_accumulation",
+            "set global_batch: 24",
+        ),
+        (
+            {"global_batch": 12, "micro_batch": 2, "gradient_accumulation": 3},
+            "set micro_batch: 1, or global_batch: 24",
         ),
     ],
 )

@@ -185,7 +185,24 @@ def test_both_sides_of_a_contradiction_are_named() -> None:
     assert "ds.json:5: fp16.enabled is true, but train.precision is fp32" in messages
     assert any("train.offload does not offload it" in message for message in messages)
     batch = "train: sets the batch to 2 x 4 x 8 ranks = 64"
-    assert f"ds.json:2: train_batch_size is 32, but {batch}" in messages
+    assert f"ds.json:2: ds.json sets train_batch_size 32, but {batch}" in messages
+
+
+def test_batches_of_the_file_and_of_train_differ_in_one_fault() -> None:
+    values = {"train_micro_batch_size_per_gpu": 4, "gradient_accumulation_steps": 2}
+    (fault,) = made(values).faults
+    assert fault.code == "J230"
+    assert fault.message == (
+        "ds.json:2: ds.json sets train_micro_batch_size_per_gpu 4 and gradient_accumulation_steps "
+        "2, but train: sets the batch to 2 x 4 x 8 ranks = 64"
+    )
+    assert fault.hint == (
+        "set global_batch: 64, micro_batch: 4 and gradient_accumulation: 2 under train:, or remove "
+        "them from ds.json"
+    )
+    assert refused(values, global_batch=64, micro_batch=4, gradient_accumulation=2) == []
+    (fault,) = made({"gradient_accumulation_steps": 2, "train_batch_size": 60}).faults
+    assert fault.hint == "remove them from ds.json", "60 is no multiple of 2 x 8"
 
 
 def test_a_batch_of_the_file_alone_has_to_fit_the_ranks() -> None:
@@ -193,7 +210,14 @@ def test_a_batch_of_the_file_alone_has_to_fit_the_ranks() -> None:
     assert refused({"train_batch_size": 64}, **bare) == []
     assert refused({"train_micro_batch_size_per_gpu": 2}, **bare) == []
     (message,) = refused({"train_batch_size": 60}, **bare)
-    assert message == "ds.json:2: train_batch_size is 60, but 7 x 1 x 8 ranks = 56"
+    assert message == "ds.json:2: train_batch_size 60 is not a multiple of 8 ranks"
+    assert hints({"train_batch_size": 60}, **bare) == ["set 56 or 64"]
+    both = {"train_batch_size": 60, "gradient_accumulation_steps": 3}
+    (message,) = refused(both, **bare)
+    assert message.endswith("not a multiple of gradient_accumulation_steps 3 x 8 ranks = 24")
+    both = {"train_micro_batch_size_per_gpu": 2, **both}
+    assert "is 60, but train_micro_batch_size_per_gpu 2 x" in refused(both, **bare)[0]
+    assert hints(both, **bare) == ["set 48, or remove it"]
     assert "must be an integer" in hints({"train_batch_size": True}, **bare)[0]
     assert "sets no batch" in refused({}, **bare)[0]
     assert refused({}, framework="hf-trainer", **bare) == []

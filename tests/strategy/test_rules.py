@@ -8,7 +8,7 @@ import pytest
 
 from jobgen.model.parallel import Parallel
 from jobgen.model.train import Offload, Train
-from jobgen.strategy import TrainDiagnostic, choose_framework
+from jobgen.strategy import TrainDiagnostic, check_train, choose_framework
 from jobgen.strategy.frameworks import MODULES
 from jobgen.strategy.rules import check_launcher, check_length, check_rules
 from jobgen.strategy.spec import TRAITS, ModelSizes
@@ -145,12 +145,8 @@ def test_a_framework_may_need_a_launcher(framework: str, started: str, wanted: s
 
 def test_a_sequence_has_a_position_for_every_token() -> None:
     gpt2 = ModelSizes("openai-community/gpt2", positions=1024)
-    (fault,) = check_length(Train(model="openai-community/gpt2", seq_len=2048), gpt2)
-    assert (fault.code, fault.path, fault.hint) == (
-        "J138",
-        ("seq_len",),
-        "set seq_len: 1024 or less",
-    )
+    (fault,) = check_train(Train(model="openai-community/gpt2", seq_len=2048), gpt2, None)
+    assert (fault.code, fault.path, fault.hint) == ("J138", ("seq_len",), "set seq_len: 1024")
     assert "1024 learned positions" in fault.message
     for seq_len, sizes in ((1024, gpt2), (None, gpt2), (4096, ModelSizes(positions=0))):
         assert not list(check_length(Train(seq_len=seq_len), sizes))

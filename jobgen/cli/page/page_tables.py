@@ -27,7 +27,17 @@ def _title(option: StrategyOption) -> str:
 def list_memory(advice: Advice) -> PageTable:
     """Every component of every strategy, the metrics, the interval, and what lies elsewhere."""
     names = [name for name, _ in list_paints(list_memory_bars(advice))]
-    heads = ["strategy", "fits", "nvidia-smi", "from", "to", "reserved", "allocated", *names]
+    heads = [
+        "strategy",
+        "fits",
+        "needs",
+        "nvidia-smi",
+        "from",
+        "to",
+        "reserved",
+        "allocated",
+        *names,
+    ]
     away = [("host", "node memory"), ("nvme", "node NVMe"), ("checkpoint", "checkpoint")]
     away = [(k, t) for k, t in away if any(getattr(o.memory, k) for o in advice.options)]
     heads += [title for _, title in away]
@@ -50,7 +60,7 @@ def _memory(option: StrategyOption, names: Sequence[str], away: Sequence[str]) -
     return [
         _title(option),
         WORDS[option.verdict],
-        *map(to_gib, totals + torch),
+        *map(to_gib, (memory.needed, *totals, *torch)),
         *(to_gib(amount) if amount else "-" for amount in amounts.values()),
         *elsewhere,
         memory.moment,

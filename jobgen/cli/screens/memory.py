@@ -79,7 +79,10 @@ def screen(advice: Advice, ink: Ink) -> str:
 def draw_components(memory: GpuMemory, limit: float, ink: Ink) -> list[str]:
     """Each part with its letter and GiB, and the bar below."""
     parts = [part for part in memory.components if part.bytes > 0]
-    end = f"= {to_gib(memory.nvidia_smi)} GiB (| is the limit, {to_gib(limit)})"
+    total, mark = f"= {to_gib(memory.nvidia_smi)} GiB", f"(| is the limit, {to_gib(limit)})"
+    end = f"{total} in nvidia-smi {mark}"
+    if measure(end) > ink.width - 4:
+        end = f"{total} {mark}"
     return [*_legend(parts, end, ink), _bar(parts, limit, ink)]
 
 

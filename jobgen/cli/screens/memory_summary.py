@@ -14,7 +14,6 @@ from jobgen.cli.screens.memory import (
     can_run,
     fold_foreign,
     format_assumption,
-    format_interval,
     list_sizes,
     name_rank,
     to_gib,
@@ -61,16 +60,13 @@ def _describe_host(memory: GpuMemory, machine: ClusterHardware) -> str:
 
 
 def _describe_verdict(option: StrategyOption, limit: float) -> str:
-    """What torch allocates of what there is, and where nine in ten published runs lie."""
+    """What is needed of what there is, as it is judged, and where nine in ten published runs
+    lie."""
     memory = option.memory
-    allocated, interval = memory.get_peak("allocated"), format_interval(memory, "allocated")
     where = name_rank(memory) or " per GPU"
-    # CUDA and NCCL need some, too
-    only_needed = option.verdict == "no" and allocated <= limit < memory.needed
-    if only_needed:
-        amount = f"needs {to_gib(memory.needed)} of {to_gib(limit)} GiB{where}"
-        return f"{amount}, {to_gib(allocated)} of it allocated (90 %: {interval})"
-    return f"{to_gib(allocated)} of {to_gib(limit)} GiB allocated{where} (90 %: {interval})"
+    low, high = memory.needed_interval
+    interval = f"(90 %: {to_gib(low)}\u2013{to_gib(high)})"
+    return f"needs {to_gib(memory.needed)} of {to_gib(limit)} GiB{where} {interval}"
 
 
 def _list_decisive(option: StrategyOption, advice: Advice) -> tuple[list[str], list[str]]:

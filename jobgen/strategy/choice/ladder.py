@@ -96,7 +96,7 @@ def _knows(name: str, framework: str) -> bool:
 
 
 def _faulty(train: Train, ask: Ask) -> bool:
-    found = strategy.check_train(train, ask.sizes, ask.world, launcher=ask.launcher)
+    found = strategy.list_faults(train, ask.sizes, ask.world, launcher=ask.launcher)
     return next(found, None) is not None
 
 

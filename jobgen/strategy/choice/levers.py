@@ -173,7 +173,7 @@ def _all(start: StrategyOption, ask: Ask) -> Iterator[Lever]:
         ("train.offload: both", train.replace(offload=Offload(what="both"))),
     ]
     for change, changed in trains:
-        if next(strategy.check_train(changed, ask.sizes, ask.world, launcher=ask.launcher), None):
+        if next(strategy.list_faults(changed, ask.sizes, ask.world, launcher=ask.launcher), None):
             continue
         if is_refused(changed, ask):
             continue
@@ -203,7 +203,7 @@ class _Layout(NamedTuple):
 def _try_layouts(layouts: Iterable[Ask]) -> Iterator[tuple[Verdict, _Layout]]:
     """Those that the job's batch and parallel sizes go with."""
     for ask in layouts:
-        faults = strategy.check_train(ask.train, ask.sizes, ask.world, launcher=ask.launcher)
+        faults = strategy.list_faults(ask.train, ask.sizes, ask.world, launcher=ask.launcher)
         if next(faults, None) is None:
             option = estimate_option(Rung(0, "", ask.train), ask, speed=False)
             yield option.verdict, _Layout(ask, option.setup)

@@ -31,7 +31,7 @@ def _option(ask: Ask, *, auto: bool) -> StrategyOption | None:
     if auto:
         best = choose_first(ask) or find_least(ask)
         return estimate_option(best[0], ask) if best else None
-    faulty = strategy.check_train(ask.train, ask.sizes, ask.world, launcher=ask.launcher)
+    faulty = strategy.list_faults(ask.train, ask.sizes, ask.world, launcher=ask.launcher)
     if next(faulty, None) is not None:
         return None
     return estimate_option(make_rung(0, ask.train), ask)

@@ -21,6 +21,20 @@ class ChosenKey(NamedTuple):
     """The key of ``train`` that says it; nothing where none does."""
 
 
+class UserConfig(NamedTuple):
+    """The file as it was read."""
+
+    name: str
+    values: Mapping[str, Any]
+    lines: Mapping[Path, int]
+
+    def cite(self, path: Path) -> str:
+        """Its name, with the line of the key or of the block that it would stand in."""
+        while path and path not in self.lines:
+            path = path[:-1]
+        return f"{self.name}:{self.lines[path]}" if path else self.name
+
+
 class Written(NamedTuple):
     """A configuration as it goes into the file."""
 

@@ -9,19 +9,14 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, NoReturn
 
-from jobgen.named_tuple import NamedTuple
 from jobgen.strategy.batch import ConfigBatch
 from jobgen.strategy.dsconfig import keys
-from jobgen.strategy.dsconfig.chosen import ChosenKey, Path, Written, get, put
+from jobgen.strategy.dsconfig.batch_keys import MICRO, STEPS, check_product, compare_batch
+from jobgen.strategy.dsconfig.chosen import ChosenKey, Path, UserConfig, Written, get, put
 from jobgen.strategy.frameworks import FrameworkRequest
 from jobgen.strategy.json_lines import index_lines
 from jobgen.strategy.spec import TrainDiagnostic
 
-_TOTAL, _MICRO, _STEPS = _BATCH = (
-    ("train_batch_size",),
-    ("train_micro_batch_size_per_gpu",),
-    ("gradient_accumulation_steps",),
-)
 _ZERO = "zero_optimization"
 _OFFLOADS = ("offload_optimizer", "offload_param")
 _EXACT: Mapping[Path, str] = {
@@ -31,23 +26,8 @@ _EXACT: Mapping[Path, str] = {
     (_ZERO, "offload_param", "device"): "offload",
     (_ZERO, "offload_optimizer", "nvme_path"): "offload.path",
     (_ZERO, "offload_param", "nvme_path"): "offload.path",
-    **dict(zip(_BATCH, ("global_batch", "micro_batch", "gradient_accumulation"), strict=True)),
 }
 """Key of the file → the key of ``train`` that says the same."""
-
-
-class UserConfig(NamedTuple):
-    """The file as it was read."""
-
-    name: str
-    values: Mapping[str, Any]
-    lines: Mapping[Path, int]
-
-    def cite(self, path: Path) -> str:
-        """Its name, with the line of the key or of the block that it would stand in."""
-        while path and path not in self.lines:
-            path = path[:-1]
-        return f"{self.name}:{self.lines[path]}" if path else self.name
 
 
 class _RepeatedError(ValueError):
@@ -72,11 +52,11 @@ def read(content: bytes, name: str) -> tuple[UserConfig, list[TrainDiagnostic]]:
 def read_batch(content: bytes | None, name: str) -> ConfigBatch | None:
     """The micro-batch that the file sets as a number; None where it sets none."""
     found, faults = read(content or b"", name)
-    micro, steps = (get(found.values, path) for path in (_MICRO, _STEPS))
+    micro, steps = (get(found.values, path) for path in (MICRO, STEPS))
     if faults or type(micro) is not int or micro < 1:
         return None
     steps = steps if type(steps) is int and steps > 0 else 1
-    return ConfigBatch(micro, steps, found.cite(_MICRO))
+    return ConfigBatch(micro, steps, found.cite(MICRO))
 
 
 def names_cpu_adam(content: bytes, name: str) -> bool:
@@ -88,9 +68,13 @@ def names_cpu_adam(content: bytes, name: str) -> bool:
 
 def check(found: UserConfig, ranks: int, reader: str) -> Iterator[TrainDiagnostic]:
     """What DeepSpeed, with so many data parallel ranks, would refuse or not read as it is meant."""
+    yield from _check_keys(found, reader)
+    yield from check_product(found, ranks, reader)
+
+
+def _check_keys(found: UserConfig, reader: str) -> Iterator[TrainDiagnostic]:
     yield from check_unknown(found, auto=reader != "deepspeed")
     yield from _combinations(found)
-    yield from _arithmetic(found, ranks, reader)
 
 
 def check_unknown(found: UserConfig, *, auto: bool) -> Iterator[TrainDiagnostic]:
@@ -118,8 +102,10 @@ def merge_config(request: FrameworkRequest, reader: str, asked: tuple[ChosenKey,
         if get(values, (name, "enabled")) == "auto":
             put(values, (name, "enabled"), request.strategy.precision == name)
     completed = found._replace(values=values)
+    batch, ranks = request.strategy.batch, request.strategy.mesh.data
     faults = [
-        *check(completed, request.strategy.mesh.data, reader),
+        *_check_keys(completed, reader),
+        *(compare_batch(found, batch) if batch else check_product(completed, ranks, reader)),
         *_contradictions(request, found),
     ]
     return Written(values, why, tuple(faults))
@@ -200,25 +186,13 @@ def _contradictions(request: FrameworkRequest, found: UserConfig) -> Iterator[Tr
         if each is None and path[-1] == "device" and held != "none":
             yield _differ(found, path, held, f"train.{key} does not offload it", _same_in(found))
         elif each is not None and each.key and not _same(held, each.value):
-            said_so = (
-                _product(request) if path in _BATCH else f"train.{key} sets it to {each.value}"
-            )
+            said_so = f"train.{key} sets it to {each.value}"
             yield _differ(found, path, held, said_so, _same_in(found))
     for name in ("fp16", "bf16"):
         path = (name, "enabled")
         held, wanted = get(found.values, path), request.strategy.precision
         if isinstance(held, bool) and held != (wanted == name):
             yield _differ(found, path, json.dumps(held), f"train.precision is {wanted}")
-
-
-def _product(request: FrameworkRequest) -> str:
-    batch = request.strategy.batch
-    if batch is None:
-        return ""
-    return (
-        f"train: sets the batch to {batch.micro} x {batch.accumulation} x {batch.ranks} "
-        f"ranks = {batch.total}"
-    )
 
 
 def _same_in(found: UserConfig) -> str:
@@ -238,36 +212,6 @@ def _differ(
     message = f"{found.cite(path)}: {'.'.join(path)} is {held}, but {said}"
     hint = hint if hint and path[0] == _ZERO else "set the same value in both"
     return _fault(message, f"{hint}, or remove it from {found.name}")
-
-
-def _arithmetic(found: UserConfig, ranks: int, reader: str) -> Iterator[TrainDiagnostic]:
-    """global = micro x accumulation x ranks, as DeepSpeed itself completes and checks it."""
-    given = [get(found.values, path) for path in _BATCH]
-    numbers = [n for n in given if n is not None and n != "auto"]
-    wrong = next((n for n in numbers if not isinstance(n, int) or n is True or n < 1), None)
-    if wrong is not None:
-        yield _fault(
-            f"{found.name}: invalid batch size {wrong}", "must be an integer of at least 1", "J230"
-        )
-        return
-    total, micro, steps = (n if isinstance(n, int) else None for n in given)
-    if total is None and micro is None:
-        if reader == "deepspeed":
-            hint = f'set "{_MICRO[0]}": 1, or the largest that fits'
-            yield _fault(f"{found.name} sets no batch", hint)
-        return
-    if total is None:
-        return
-    micro = micro or max(1, total // ranks // (steps or 1))
-    steps = steps or max(1, total // micro // ranks)
-    if total != micro * steps * ranks:
-        product = f"{micro} x {steps} x {ranks} ranks"
-        message = (
-            f"{found.cite(_TOTAL)}: train_batch_size is {total}, but {product} = "
-            f"{micro * steps * ranks}"
-        )
-        hint = f"set {micro * steps * ranks}, or remove it"
-        yield _fault(message, hint, "J230")
 
 
 def _on(values: Mapping[str, Any], name: str) -> bool:

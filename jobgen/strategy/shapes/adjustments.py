@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from jobgen.strategy.shapes.architecture import Architecture
-from jobgen.strategy.shapes.hub_config import HubConfig
+from jobgen.strategy.shapes.config_values import ConfigValues
 
 
-def _falcon(arch: Architecture, data: HubConfig) -> Architecture:
+def _falcon(arch: Architecture, data: ConfigValues) -> Architecture:
     """``FalconAttention`` and ``FalconDecoderLayer``: 7B has one head of keys and one norm."""
     new = data.flag("new_decoder_architecture")
     two = data.size(("num_ln_in_parallel_attn",), 2 if new else 1) == 2
@@ -25,7 +25,7 @@ def _falcon(arch: Architecture, data: HubConfig) -> Architecture:
     )
 
 
-def _opt(arch: Architecture, data: HubConfig) -> Architecture:
+def _opt(arch: Architecture, data: ConfigValues) -> Architecture:
     """``OPTDecoder``: 350m has its norms behind the layers, and none at the end."""
     last = data.flag("do_layer_norm_before", default=True)
     last = last and not data.flag("_remove_final_layer_norm")
@@ -36,23 +36,23 @@ def _opt(arch: Architecture, data: HubConfig) -> Architecture:
     )
 
 
-def _qwen(arch: Architecture, data: HubConfig) -> Architecture:
+def _qwen(arch: Architecture, data: ConfigValues) -> Architecture:
     """``QWenMLP``: intermediate_size is that of the gate and the way up together."""
     bias = not data.flag("no_bias", default=True)
     return arch._replace(ffn=arch.ffn // 2, out_bias=bias, mlp_bias=bias)
 
 
-def _gpt_bigcode(arch: Architecture, data: HubConfig) -> Architecture:
+def _gpt_bigcode(arch: Architecture, data: ConfigValues) -> Architecture:
     """``GPTBigCodeConfig``: one head of keys and values."""
     return arch._replace(kv_heads=1 if data.flag("multi_query", default=True) else arch.heads)
 
 
-def _glm4_moe(arch: Architecture, data: HubConfig) -> Architecture:
+def _glm4_moe(arch: Architecture, data: ConfigValues) -> Architecture:
     """``Glm4MoeAttention``: queries and keys have norms in the larger models."""
     return arch._replace(qk_norm="head" if data.flag("use_qk_norm") else "")
 
 
-def _llama4(arch: Architecture, data: HubConfig) -> Architecture:
+def _llama4(arch: Architecture, data: ConfigValues) -> Architecture:
     """``Llama4TextMoe``: the expert that every token passes is as wide as the others, and
     intermediate_size is their width."""
     width = data.size(("intermediate_size",), arch.ffn) or arch.ffn
@@ -60,12 +60,12 @@ def _llama4(arch: Architecture, data: HubConfig) -> Architecture:
     return arch._replace(experts=experts)
 
 
-def _stablelm(arch: Architecture, data: HubConfig) -> Architecture:
+def _stablelm(arch: Architecture, data: ConfigValues) -> Architecture:
     """``StableLmDecoderLayer``: one norm for both, where they are computed side by side."""
     return arch._replace(norms=1 if data.flag("use_parallel_residual") else 2)
 
 
-ADJUSTMENTS: Mapping[str, Callable[[Architecture, HubConfig], Architecture]] = {
+ADJUSTMENTS: Mapping[str, Callable[[Architecture, ConfigValues], Architecture]] = {
     "falcon": _falcon,
     "opt": _opt,
     "qwen": _qwen,

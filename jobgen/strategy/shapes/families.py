@@ -280,3 +280,10 @@ FAMILIES: Mapping[str, ModelFamily] = {
     "internlm2": ModelFamily({"fused_qkv": True}, {**_TIED, "bias": ("qkv_bias", "out_bias")}),
 }
 """``model_type`` → how it is built."""
+FIXED_HEADS = frozenset(
+    (
+        *("bloom", "codegen", "falcon", "gpt2", "gpt_bigcode", "gpt_neo", "gpt_neox", "gptj"),
+        *("mpt", "opt", "qwen2_5_vl", "qwen2_5_vl_text", "qwen2_vl", "qwen2_vl_text", "stablelm"),
+    )
+)
+"""Types whose attention computes hidden / heads and reads no head_dim (modeling_X.py)."""

@@ -9,8 +9,8 @@ from jobgen.model.units import clip
 from jobgen.strategy.shapes.adjustments import ADJUSTMENTS
 from jobgen.strategy.shapes.architecture import Architecture, Experts, Mla
 from jobgen.strategy.shapes.config_keys import DROPOUT, EXPERTS, KEYS, LATENT
+from jobgen.strategy.shapes.config_values import ConfigValues, SizeFault
 from jobgen.strategy.shapes.families import FAMILIES, LLAMA, ModelFamily
-from jobgen.strategy.shapes.hub_config import HubConfig, SizeFault
 
 _FASTEST = 1e12
 """No base of a rotation is larger."""
@@ -45,12 +45,12 @@ def list_impossible(config: Mapping[str, object]) -> list[SizeFault]:
     kind = data.data.get("model_type")
     known = kind is None or (isinstance(kind, str) and kind in FAMILIES)
     wrong = [fault for fault in data.faults if fault.keys]
-    return wrong if known else [fault for fault in wrong if data.has_wrong_integer(fault)]
+    return wrong if known else [fault for fault in wrong if data.has_wrong_number(fault)]
 
 
 def _examine(
     config: Mapping[str, object], name: str
-) -> tuple[Architecture | None, HubConfig, Sequence[str]]:
+) -> tuple[Architecture | None, ConfigValues, Sequence[str]]:
     """The sizes, the part of the file that they are from with its faults, and doubts."""
     inner, doubts = _text(config)
     kind = inner.get("model_type")
@@ -61,7 +61,7 @@ def _examine(
         )
         doubts.append(f"unknown {what}: counted like Llama, which may be inexact")
         family = _like(inner)
-    data = HubConfig(inner)
+    data = ConfigValues(inner)
     arch = _built(data, family, name)
     if arch is not None and isinstance(kind, str) and kind in ADJUSTMENTS:
         arch = ADJUSTMENTS[kind](arch, data)
@@ -79,7 +79,7 @@ def _text(config: Mapping[str, object]) -> tuple[Mapping[str, object], list[str]
     return {**outer, **inner}, doubts
 
 
-def _built(data: HubConfig, family: ModelFamily, name: str) -> Architecture | None:
+def _built(data: ConfigValues, family: ModelFamily, name: str) -> Architecture | None:
     keys = {**KEYS, **family.keys}
     optional = (*_OPTIONAL, "ffn") if family.four else _OPTIONAL
     found = {
@@ -90,6 +90,7 @@ def _built(data: HubConfig, family: ModelFamily, name: str) -> Architecture | No
     hidden, heads = fields["hidden"], fields["heads"]
     if not (family.latent or data.faults):
         data.add_conflicts(found, keys)
+        data.check_head_dim(str(data.data.get("model_type")), found, keys)
     fields["kv_heads"] = fields["kv_heads"] or heads
     fields["head_dim"] = fields["head_dim"] or hidden // heads
     fields["ffn"] = fields["ffn"] or 4 * hidden
@@ -105,19 +106,22 @@ def _built(data: HubConfig, family: ModelFamily, name: str) -> Architecture | No
     return None if data.faults else Architecture(name=name, **fields)
 
 
-def _flags(data: HubConfig, family: ModelFamily) -> dict[str, bool]:
+def _flags(data: ConfigValues, family: ModelFamily) -> dict[str, bool]:
     return {
         field: data.flag(key)
         for key, fields in family.flags.items()
         for field in fields
-        if isinstance(data.data.get(key), bool)
+        if data.data.get(key) is not None
     }
 
 
-def _rotation(data: HubConfig) -> dict[str, Any]:
+def _rotation(data: ConfigValues) -> dict[str, Any]:
     """How queries and keys are rotated, as far as the file says it: transformers 5 nests it."""
     nested = data.data.get("rope_parameters")
     said = {**data.data, **(nested if isinstance(nested, dict) else {})}
+    for key in ("rope_theta", "partial_rotary_factor", "rotary_pct"):
+        if isinstance(said.get(key), str):
+            data.refuse(key, said[key], "a number")
     base, part = said.get("rope_theta"), said.get("partial_rotary_factor", said.get("rotary_pct"))
     fields: dict[str, Any] = {}
     if isinstance(base, (int, float)) and 1 < base <= _FASTEST and base == int(base):
@@ -127,21 +131,23 @@ def _rotation(data: HubConfig) -> dict[str, Any]:
     return fields
 
 
-def _dropout(data: HubConfig) -> dict[str, bool]:
+def _dropout(data: ConfigValues) -> dict[str, bool]:
     """What is dropped out, as far as the file has probabilities."""
     rates = {field: data.data.get(data.name(keys)) for field, keys in DROPOUT.items()}
     return {field: rate > 0 for field, rate in rates.items() if isinstance(rate, (int, float))}
 
 
-def _latent(data: HubConfig) -> Mla:
+def _latent(data: ConfigValues) -> Mla:
     needed = {size: data.need(keys) for size, keys in LATENT.items() if size != "q_rank"}
     return Mla(q_rank=data.size(LATENT["q_rank"]), **needed)
 
 
-def _experts(data: HubConfig, layers: int, ffn: int) -> Experts:
+def _experts(data: ConfigValues, layers: int, ffn: int) -> Experts:
     keys = {"experts": EXPERTS["count"], "experts_active": EXPERTS["active"]}
+    before = len(data.faults)
     count, active = (data.need(each) for each in keys.values())
-    data.add_conflicts({"experts": count, "experts_active": active}, keys)
+    if len(data.faults) == before:
+        data.add_conflicts({"experts": count, "experts_active": active}, keys)
     width = data.size(EXPERTS["ffn"], ffn) or ffn
     shared = (data.size(EXPERTS["shared"], 0, least=0) or 0) * width
     return Experts(
@@ -154,7 +160,7 @@ def _experts(data: HubConfig, layers: int, ffn: int) -> Experts:
     )
 
 
-def _count_dense(data: HubConfig, layers: int) -> int:
+def _count_dense(data: ConfigValues, layers: int) -> int:
     """Layers without experts: transformers 5 lists the kind of each."""
     kinds, listed = data.data.get("mlp_layer_types"), data.data.get("mlp_only_layers")
     if isinstance(kinds, list):
