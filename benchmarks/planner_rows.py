@@ -244,7 +244,8 @@ def _loss(said: Mapping[str, str], framework: str) -> str:
     kinds = {
         # its ChunkedLossWrapper puts the output layer into the chunks too (docs/chunked_loss.md)
         "fused": (bool(fused) and "no fused" not in notes) or (titan and "chunked" in notes),
-        "chunked": framework == "litgpt" or "chunked" in notes,
+        "chunked": (framework == "litgpt" and "all logits at once" not in notes)
+        or "chunked" in notes,
         # nanotron's has an fp32 copy, and a shifted one that becomes its gradient: as many bytes
         "narrow": "gptq" in said["trainable"] or bool(pure) or framework == "nanotron",
         "in-place": framework in {"megatron", "megatron-deepspeed"} or "entropy in place" in notes,
@@ -493,7 +494,8 @@ def _is_expandable(said: Mapping[str, str], framework: str) -> bool:
     axolotl itself since December (axolotl, utils/__init__.py, ``set_pytorch_cuda_alloc_conf``), and
     ROCm does not have them (torch, c10/cuda/CUDACachingAllocator.cpp)."""
     by_script = framework == "torchtitan" and "torchrun" not in said["notes"]
-    return (by_script or "axolotl" in said["source"]) and not said["gpu"].startswith("MI")
+    by_itself = "axolotl" in said["source"] and not _is_dated_before(said, month=12, year=24)
+    return (by_script or by_itself) and not said["gpu"].startswith("MI")
 
 
 def _is_old(said: Mapping[str, str]) -> bool:
@@ -502,8 +504,20 @@ def _is_old(said: Mapping[str, str]) -> bool:
 
 def _is_recent(said: Mapping[str, str], month: int = 1, year: int = 25) -> bool:
     """Whether a source has this month of a year or a later one in its name, or the year alone."""
+    date = _date(said)
+    return date is not None and date >= (year, month)
+
+
+def _is_dated_before(said: Mapping[str, str], month: int, year: int) -> bool:
+    """Whether a source has an earlier month in its name."""
+    date = _date(said)
+    return date is not None and date < (year, month)
+
+
+def _date(said: Mapping[str, str]) -> tuple[int, int] | None:
+    """Year and month of a source, the last month where it names the year alone."""
     found = re.search(r"20(2\d)(?:-?([01]\d))?", said["source"])
-    return found is not None and (int(found[1]), int(found[2] or 12)) >= (year, month)
+    return (int(found[1]), int(found[2] or 12)) if found else None
 
 
 def _is_nemo(said: Mapping[str, str]) -> bool:
@@ -527,9 +541,12 @@ def _makes_two_copies(said: Mapping[str, str]) -> bool:
 
 
 def _bucket(said: Mapping[str, str], strategy: str, framework: str) -> int:
-    """Elements of DeepSpeed's bucket: 2e8 in transformers' configuration for ZeRO-2, and a matrix
-    of the model in that for ZeRO-3 (tests/deepspeed), which published fine-tuning starts from;
-    elsewhere DeepSpeed's default."""
+    """Elements of DeepSpeed's bucket, as its notes say: else 2e8 in transformers' configuration for
+    ZeRO-2, and a matrix of the model in that for ZeRO-3 (tests/deepspeed), which published
+    fine-tuning starts from; elsewhere DeepSpeed's default."""
+    noted = re.search(r"\bbuckets? (?:of )?(\d+e\d+)", said["notes"])
+    if noted is not None:
+        return int(float(noted[1]))
     if framework not in {"deepspeed", "paddle"}:
         return 500_000_000
     return _int(said["hidden"], 0) ** 2 if strategy == "zero3" else 200_000_000
