@@ -593,7 +593,7 @@ def _gpu(words: str, memory: float | None) -> GpuModel:
     """The GPU of the catalogue whose name, without its memory, these words hold; of several the one
     of the form that they name, with the nearest memory."""
     plain = re.sub(r"[_ ]", "-", words.split("(", maxsplit=1)[0]).upper()
-    plain = plain.replace("RTX4", "RTX-4").replace("RTX3", "RTX-3").replace("TITAN-RTX", "RTX-2080")
+    plain = plain.replace("RTX4", "RTX-4").replace("RTX3", "RTX-3")
     kinds = [(re.split(r"-(?:SXM|PCIE|NVL|\d+GB|TI)", name)[0].upper(), name) for name in gpus()]
     held = [kind for kind, _ in kinds if kind in plain]
     longest = max(held, key=len, default="A100")

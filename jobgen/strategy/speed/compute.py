@@ -32,6 +32,9 @@ full_finetune_single_device.py), so that it is called as a whole: others compile
 _CHECKPOINTS_BLOCKS = ("automodel",)
 """Frameworks that checkpoint a layer's attention and its feed-forward block apart
 (nemo_automodel/components/distributed/parallelizer.py)."""
+_PADDED = 128
+"""Megatron-LM's vocabulary is a multiple of this on each rank of tp, by default
+(``--make-vocab-size-divisible-by``)."""
 _ROWS = ("o_proj", "down_proj")
 """Matrices whose rows tp divides."""
 
@@ -193,8 +196,18 @@ def _sum_neighbors(setup: Setup, machine: ClusterHardware, matrices: list[Tensor
 def _head(setup: Setup, machine: ClusterHardware) -> LayerTimes:
     sizes = setup.model.sizes
     frozen = setup.adapters is not None and "head" not in setup.adapters.trained_fully
-    one = products.build_product(setup, sizes.hidden, sizes.vocab, narrow=False, frozen=frozen)
+    vocab = _pad_vocabulary(setup)
+    one = products.build_product(setup, sizes.hidden, vocab, narrow=False, frozen=frozen)
     took = products.compute_product(one, machine)
     each = _LOSS_BYTES.get(setup.loss, _FUSED_LOSS_BYTES)
     half = setup.tokens * sizes.vocab / setup.mesh.tp * each / 2 / rates.get_memory_rate(machine)
     return LayerTimes(took.forward + half, took.backward + half, calls=10)
+
+
+def _pad_vocabulary(setup: Setup) -> int:
+    """Rows of the output layer."""
+    vocab = setup.model.sizes.vocab
+    if not setup.framework.startswith("megatron"):
+        return vocab
+    divisor = _PADDED * setup.mesh.tp
+    return -(-vocab // divisor) * divisor

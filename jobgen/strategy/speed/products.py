@@ -193,7 +193,10 @@ def _multiply(one: Product, machine: ClusterHardware, rows: float, columns: floa
         return work / rates.get_vector_rate(machine)
     each = rows / one.copies if rows == one.tokens else rows
     filled = measure_fill(each, columns, one.copies, machine.multiprocessors)
-    if any(width > _LEAST and width % 16 == 8 for width in _divide_widths(one)):
+    wide = [width for width in _divide_widths(one) if width > _LEAST]
+    if any(width % 8 for width in wide):
+        filled *= rates.get_unaligned_share(machine)
+    elif any(width % 16 for width in wide):
         filled *= rates.get_uneven_share(machine)
     rate = get_rate(one.compute, machine, tf32=one.tf32, narrow=one.narrow, filled=filled)
     return work / rate

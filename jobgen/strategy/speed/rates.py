@@ -23,7 +23,10 @@ MATMUL = {
     "Hopper": 0.799,
     "Blackwell": 0.754,
     "CDNA3": 0.514,
+    "V100-SXM2": 0.769,
     "Volta": 0.684,
+    "TITAN-RTX": 0.51,
+    "RTX-2080-Ti": 1.051,
     "Turing": 0.651,
 }
 """The best that square 16-bit products of 1024 to 10240 reach of the peak, by the beginning of a
@@ -31,7 +34,8 @@ GPU's name or by its architecture: zzc0721/torch-performance-test-data, database
 middle of what it has of each (TFLOP/s: A100 SXM 264.5 and PCIe 234.1 of 312, A40 122.3 of 150, A10G
 69.5 of 70, RTX A6000 123.3 of 155, RTX 3090 76.6 of 71, RTX 4090 163.1 of 165, RTX 5090 239.1 of
 210, RTX PRO 6000 413.7 of 500, L4 70.9 of 121, L40S 269.2 of 362, H20 141.9 of 148, H200 790.3 of
-989, B200 1696 of 2250, V100S 88.9 of 130, T4 42.3 of 65). A graphics card's clock is higher than
+989, B200 1696 of 2250, V100 SXM2 96.1 of 125, V100S 88.9 of 130, TITAN RTX 66.3 of 130, RTX 2080 Ti
+56.8 of 54, T4 42.3 of 65). A graphics card's clock is higher than
 its datasheet's; power limits others. The RTX 6000 Ada has the L40S's chip. MI300X: 668 of 1300, the
 table of maximum achievable matmul FLOPS in stas00/ml-engineering, compute/accelerator/README.md."""
 MATMUL_8 = {"Hopper": 0.709, "Blackwell": 0.763, "CDNA3": 0.443}
@@ -43,6 +47,10 @@ UNEVEN = {"Ampere": 0.56, "Ada": 0.56}
 """What is left of it where a width in 16 bits is an odd multiple of 8: cuBLAS then takes a kernel
 of small tiles (cutlass_80, 64x64, align8), 89.6 TFLOP/s at 2056 and 83.6 at 2072, where 2040 has
 155.9 (pytorch/pytorch, issue 181718, on an RTX 4090, which has the kernels of A100)."""
+UNALIGNED = 1 / 3
+"""What is left of it on a GPU of NVIDIA where a width in 16 bits is no multiple of 8: a vocabulary
+of such a size tripled the time of its layer (Netflix, Scaling LLM Post-Training, February 2026).
+Karpathy had nanoGPT a quarter faster with 50304 entries instead of 50257."""
 OTHERS = 0.8
 """Where nobody has published it: the middle of those."""
 SUSTAINED = {
@@ -52,6 +60,8 @@ SUSTAINED = {
     "RTX-A": 0.613,
     "A40": 0.738,
     "L4-": 0.491,
+    "TITAN-RTX": 0.414,
+    "RTX-2080-Ti": 0.919,
     "H100-PCIE": 0.573,
     "H20-": 1.0,
     "Hopper": 0.652,
@@ -62,7 +72,8 @@ SUSTAINED = {
 """What products that take longer than a benchmark's reach of the peak, where that is known to be
 less: power, not tensor cores, limits them. With matrices of 8192, A100 230 of 312 and RTX A6000 95
 of 155 TFLOP/s (mli/transformers-benchmarks, README.md), A100 PCIe 215 of 312, A40 110.6 of 150 and
-L4 59.4 of 121 (zzc0721/torch-performance-test-data, issues 108, 185 and 120); H100 PCIe 433 of 756
+L4 59.4 of 121, TITAN RTX 53.9 of 130 and RTX 2080 Ti 49.6 of 54
+(zzc0721/torch-performance-test-data, issues 108, 185, 120, 127 and 181); H100 PCIe 433 of 756
 (pytorch/ao, pull request 3342); in 8 bits, after 10,000 such products of random values, H100 1290
 of 1979 and GB200 2877 of 5000 (Azure/AI-benchmarking-guide, ND_H100_v5_results.md and
 ND_GB200_v6_results.md), taken for 16 bits as well: pytorch/ao saw one part for both, 60 % on H100
@@ -76,6 +87,9 @@ SLOWEST = 1.04
 """All wait for the slowest GPU, and GPUs alike differ by 8 % on the average of five large systems
 (abstract of arXiv 2208.11035): half of that above the middle."""
 VECTOR = {
+    "RTX-2080-Ti": 4.3,
+    "TITAN-RTX": 5,
+    "V100-SXM2": 6.7,
     "RTX": 2,
     "A10-": 4,
     "A10G": 2,
@@ -88,7 +102,9 @@ VECTOR = {
     "Blackwell": 28,
 }
 """How many times faster tensor cores are in 16 bits than the ordinary ones in fp32 (datasheets):
-cards for graphics have many more of the ordinary ones."""
+cards for graphics have many more of the ordinary ones. Measured at 8192 where power limits both:
+TITAN RTX 53.9 and 10.8 TFLOP/s, RTX 2080 Ti 49.6 and 11.5, V100 SXM2 96.1 and 14.3
+(zzc0721/torch-performance-test-data, issues 127, 181, 140 and 52)."""
 VECTOR_OTHERS = 16
 TF32 = {"Ampere": 0.5, "Ada": 0.5, "Hopper": 0.5, "Blackwell": 0.5}
 """What tensor cores do of it in TF32, dense (datasheets): A100 156 of 312 TFLOP/s, A40 75 of 150,
@@ -155,6 +171,11 @@ def get_matmul_rate(
 def get_uneven_share(machine: ClusterHardware) -> float:
     """Part of a product's rate that is left where a width is an odd multiple of 8."""
     return look_up(UNEVEN, machine, 1.0)
+
+
+def get_unaligned_share(machine: ClusterHardware) -> float:
+    """Part of a product's rate that is left where a width is no multiple of 8."""
+    return 1.0 if machine.architecture.startswith("CDNA") else UNALIGNED
 
 
 def get_dispatch_share(machine: ClusterHardware, *, across: bool) -> float:

@@ -18,7 +18,8 @@ from jobgen.strategy.speed.products import (
     compute_products,
     measure_fill,
 )
-from jobgen.strategy.speed.rates import get_matmul_rate, get_memory_rate
+from jobgen.strategy.speed.rates import get_matmul_rate, get_memory_rate, get_vector_rate
+from jobgen.strategy.speed.step_time import compute_step
 from tests.strategy.speed.setups import A100, AUTOCAST, MIXED, setup
 
 A100_MULTIPROCESSORS = 108
@@ -60,6 +61,28 @@ def test_widths_of_an_odd_multiple_of_8_are_slow_where_cublas_has_no_large_tiles
         assert rate(8208, gpu) / rate(8192, gpu) == pytest.approx(1.0, rel=0.1), gpu
 
 
+def test_a_vocabulary_that_is_no_multiple_of_8_is_slow_unless_megatron_pads_it() -> None:
+    # nanoGPT is a quarter faster with 50304 (twitter.com/karpathy/status/1621578354024677377)
+    def compute(framework: str, gpu: str, vocab: int) -> float:
+        shape = Architecture("gpt2", 12, 768, 12, 12, 64, 3072, vocab, gated=False, tied=True)
+        asked = setup(
+            model=build_model(shape),
+            seq=1024,
+            micro=12,
+            recipe=AUTOCAST,
+            framework=framework,
+            compiled=framework == "torch",
+        )
+        return compute_step(asked, build_machine(gpus()[gpu], 8, 25e9, "infiniband")).compute
+
+    def slower(framework: str, gpu: str = "A100-SXM4-40GB") -> float:
+        return compute(framework, gpu, 50257) / compute(framework, gpu, 50304)
+
+    assert 1.2 < slower("torch") < 1.4
+    assert slower("megatron") == pytest.approx(1.0, abs=0.001)
+    assert slower("torch", "MI300X-192GB") == pytest.approx(1.0, abs=0.02)
+
+
 def test_biases_of_experts_are_no_products() -> None:
     experts = Experts(8, 2, 512)
     shape = Architecture("moe", 4, 512, 4, 4, 128, 512, 1024, experts=experts)
@@ -82,11 +105,23 @@ def test_biases_of_experts_are_no_products() -> None:
         ("H20-SXM5-96GB", 142),
         ("H200-SXM5-141GB", 645),
         ("MI300X-192GB", 599),
+        ("V100-SXM2-32GB", 96),
+        ("TITAN-RTX-24GB", 54),
+        ("RTX-2080-Ti-11GB", 50),
     ],
 )
 def test_the_rate_is_that_of_the_gpu_not_only_of_its_architecture(gpu: str, tflops: int) -> None:
     machine = build_machine(gpus()[gpu], 8, 25e9, "infiniband")
     assert round(get_matmul_rate(machine) / 1e12) == tflops
+
+
+@pytest.mark.parametrize(
+    ("gpu", "tflops"),
+    [("V100-SXM2-16GB", 14.3), ("TITAN-RTX-24GB", 10.8), ("RTX-2080-Ti-11GB", 11.5)],
+)
+def test_fp32_runs_at_the_rate_that_was_measured(gpu: str, tflops: float) -> None:
+    machine = build_machine(gpus()[gpu], 8, 25e9, "infiniband")
+    assert get_vector_rate(machine) / 1e12 == pytest.approx(tflops, rel=0.02)
 
 
 @pytest.mark.parametrize(
