@@ -12,6 +12,7 @@ from jobgen.app.world import World, read_regular, replace_file
 from jobgen.model.facts import ModelMeasurement
 from jobgen.model.trained import is_function
 from jobgen.named_tuple import NamedTuple
+from jobgen.wording import join_words
 
 if TYPE_CHECKING:
     from jobgen.model.job import JobSpec
@@ -81,16 +82,49 @@ def _find_measurement(model: OwnModel, workdir: Path) -> ModelMeasurement:
         report = json.loads(read_regular(model.path))
         files = dict(report["files"])
     except (OSError, ValueError, TypeError, KeyError):
-        others = model.path.parent.is_dir() and any(model.path.parent.iterdir())
+        others = sorted(model.path.parent.iterdir()) if model.path.parent.is_dir() else []
         if not others:
             return ModelMeasurement()
-        settings = "this precision, micro_batch, seq_len and wrap"
-        return ModelMeasurement(outdated=f"{model.name} is not measured with {settings}")
+        differing = min((_list_differing(model, other) for other in others), key=len)
+        settings = join_words(differing, "and")
+        return ModelMeasurement(outdated=f"{model.name} is not measured with this {settings}")
     for name, digest in files.items():
         if _digest_file(workdir / name) != digest:
             changed = f"{name} has changed since {model.name} was measured"
             return ModelMeasurement(outdated=changed)
     return ModelMeasurement(report)
+
+
+_SETTINGS = {
+    "precision": ("modes",),
+    "micro_batch": ("words", "micro_batch"),
+    "seq_len": ("words", "seq_len"),
+    "wrap": ("classes",),
+    "wrap.min_params": ("min_params",),
+}
+"""Key of ``train`` → where a request has it."""
+
+
+def _list_differing(model: OwnModel, other: Path) -> list[str]:
+    """The keys of ``train`` that another measurement of the model was made with other values of;
+    all that it depends on where its report does not have them."""
+    try:
+        request = json.loads(read_regular(other))["request"]
+        differing = [
+            key
+            for key, path in _SETTINGS.items()
+            if _get(request, path) != _get(model.request, path)
+        ]
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        differing = []
+    return differing or [key for key in _SETTINGS if "." not in key]
+
+
+def _get(request: Mapping[str, Any], path: tuple[str, ...]) -> Any:
+    value: Any = request
+    for name in path:
+        value = value.get(name)
+    return list(value) if isinstance(value, tuple) else value
 
 
 def _digest_file(path: Path) -> str:
@@ -101,6 +135,7 @@ def _digest_file(path: Path) -> str:
 
 
 def keep_report(model: OwnModel, report: Mapping[str, Any]) -> None:
-    """Keep a report for later plans; no reader sees half of it. Raises OSError."""
+    """Keep a report for later plans, with what it was asked for; no reader sees half of it. Raises
+    OSError."""
     model.path.parent.mkdir(parents=True, exist_ok=True)
-    replace_file(model.path, json.dumps(report))
+    replace_file(model.path, json.dumps({**report, "request": model.request}))

@@ -127,7 +127,16 @@ def test_a_measured_model_is_planned_until_a_file_of_it_changes(
     assert set(json.loads(report.read_text())["files"]) == {"train.py", "layers.py", "sizes.json"}
     other = find_warning(plan(here, path, "train.micro_batch=8"))
     assert other is not None
-    assert "is not measured with this precision, micro_batch" in other.message
+    assert other.message.endswith("is not measured with this micro_batch")
+    both = find_warning(plan(here, path, "train.seq_len=8", "train.micro_batch=8"))
+    assert both is not None
+    assert both.message.endswith("is not measured with this micro_batch and seq_len")
+    kept = json.loads(report.read_text())
+    report.write_text(json.dumps({**kept, "request": None}))  # as earlier versions kept it
+    other = find_warning(plan(here, path, "train.micro_batch=8"))
+    assert other is not None
+    assert other.message.endswith("with this precision, micro_batch, seq_len and wrap")
+    report.write_text(json.dumps(kept))
     (here.cwd / "src" / "README").write_text("changed")
     assert find_warning(plan(here, path)) is None
     for name in ("sizes.json", "layers.py"):

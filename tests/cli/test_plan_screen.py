@@ -482,3 +482,13 @@ def test_every_screen_has_the_same_amount_of_needed_memory(jobgen: Jobgen, folde
     assert f"needs {amount} of 79.2 GiB" in " ".join(table.split())
     assert f"needs about {amount} GiB" in jobgen(*ON, "-q").err + jobgen(*ON, "-q").out
     assert f"needs about {amount} GiB" in jobgen("lint", *ON[1:]).out
+
+
+@pytest.mark.parametrize(("strategy", "marked"), [("", True), ("strategy: ddp, ", False)])
+def test_a_strategy_that_the_job_does_not_set_is_marked(
+    jobgen: Jobgen, folder: Path, strategy: str, marked: bool
+) -> None:
+    train = f"train: {{{strategy}model: meta-llama/Llama-3.2-1B, seq_len: 2048, micro_batch: 1}}"
+    (folder / "job.yaml").write_text(f"name: llama\nnodes: 1\ntime: 4h\nrun: train.py\n{train}\n")
+    for section in ((), ("--section", "memory")):
+        assert ("DDP (assumed)" in jobgen(*ON, *section).out) is marked

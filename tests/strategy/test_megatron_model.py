@@ -16,7 +16,7 @@ from jobgen.model.train import Train
 from jobgen.strategy import RankLayout, decide
 from jobgen.strategy.frameworks import Configured, FrameworkRequest, configure
 from jobgen.strategy.model_sizes import find_architecture, read_sizes
-from jobgen.strategy.shapes import build_model
+from jobgen.strategy.shapes import build_model, find_model
 from jobgen.strategy.shapes.architecture import Architecture
 from tests.strategy import megatron
 from tests.strategy.made import request, train
@@ -301,8 +301,37 @@ def test_the_rotation_of_a_config_file_is_passed(
     assert (args.num_layers, args.rotary_base, args.rotary_percent) == (4, base, part)
     (note,) = [note for note in given.notes if "defaults apply" in note.message]
     assert ("--rotary-base 10000" in note.message) is (base == 10000)
-    other = "--rotary-base 500000" if base == 10000 else "--norm-epsilon 1e-06"
-    assert note.hint == f"if your model has others, add them to run:, such as {other}"
+    unknown = "--rotary-base and --norm-epsilon" if base == 10000 else "--norm-epsilon"
+    assert note.hint == (
+        "model/config.json has no dropout: add --hidden-dropout 0.0 --attention-dropout 0.0 to "
+        f"run:, and {unknown} if it has other values"
+    )
+
+
+def test_numbers_of_a_model_that_size_nothing_are_passed() -> None:
+    given = of_config({**CONFIG, "rms_norm_eps": 1e-6, "rope_theta": 5e5})
+    args = megatron.validated([str(word) for word in given.args])
+    assert (args.layernorm_epsilon, args.rotary_base) == (1e-6, 500000)
+    (note,) = [note for note in given.notes if "defaults apply" in note.message]
+    assert "--norm-epsilon" not in note.message
+    own = of_config({**CONFIG, "rms_norm_eps": 1e-6}, "--norm-epsilon", "1e-5")
+    assert "--norm-epsilon" not in own.args
+
+
+def test_a_mixture_of_the_catalogue_passes_its_loss_of_balance() -> None:
+    arch = find_model("mistralai/Mixtral-8x7B-v0.1")
+    assert arch is not None
+    assert (arch.rotary_base, arch.norm_epsilon, arch.balance_loss) == (1000000, 1e-5, 0.02)
+    given, _ = described(asked("mistralai/Mixtral-8x7B-v0.1"))
+    words = [str(word) for word in given.args]
+    assert words[words.index("--moe-aux-loss-coeff") + 1] == "0.02"
+
+
+def test_what_the_program_cannot_start_without_is_a_warning_before_the_notes() -> None:
+    given = of_config(CONFIG, "--seq-length", "128")
+    first, *others = given.notes
+    assert (first.severity, first.hint) == ("warning", "pass --tokenizer-type in run:")
+    assert all(note.severity == "note" for note in others)
 
 
 def test_what_the_hint_names_is_passed() -> None:

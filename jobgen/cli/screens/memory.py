@@ -99,9 +99,14 @@ def round_parts(parts: Sequence[Component]) -> list[str]:
 def format_setting(option: StrategyOption) -> str:
     """What is estimated: ``FSDP, bf16-mixed, seq_len 2048 (assumed), micro-batch 2``."""
     setup = option.setup
-    words = [defuse(option.title), defuse(setup.recipe.name), *list_sizes(setup)]
+    words = [format_strategy(option), defuse(setup.recipe.name), *list_sizes(setup)]
     words += [f"optimizer {option.optimizer} (assumed)"] if "optimizer" in setup.assumed else []
     return ", ".join(words)
+
+
+def format_strategy(option: StrategyOption) -> str:
+    """The strategy, marked if the job sets none."""
+    return defuse(option.title) + " (assumed)" * ("strategy" in option.setup.assumed)
 
 
 def list_sizes(setup: Setup, *, assumed: bool = False) -> list[str]:

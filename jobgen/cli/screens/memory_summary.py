@@ -14,6 +14,7 @@ from jobgen.cli.screens.memory import (
     can_run,
     fold_foreign,
     format_assumption,
+    format_strategy,
     list_sizes,
     name_rank,
     to_gib,
@@ -107,7 +108,8 @@ def draw_training(advice: Advice, room: int) -> list[str]:
     if option is None:
         return []
     chosen = " (auto)" if advice.why and advice.chosen else ""
-    head = ", ".join([f"{defuse(option.title)}{chosen}", *list_sizes(option.setup, assumed=True)])
+    sizes = list_sizes(option.setup, assumed=True)
+    head = ", ".join([f"{format_strategy(option)}{chosen}", *sizes])
     parts = [head, *_describe_step(option, advice.machine)]
     texts = ["; ".join(parts)] if measure("; ".join(parts)) <= room else parts
     return [line for text in texts for line in fold_foreign(text, room).split("\n")]

@@ -36,6 +36,9 @@ def screen(advice: Advice, ink: Ink) -> str:
     if advice.why and advice.chosen and can_run(advice.chosen):
         rule = "auto takes the simplest that fits, even where another is faster or smaller"
         lines.append(f"  {fold_foreign(rule, ink.width - 2, '  ')}")
+    if advice.untried:
+        text = f"not tried, because something simpler fits: {', '.join(advice.untried)}"
+        lines.append(f"  {fold_foreign(text, ink.width - 2, '  ')}")
     return "".join(line + "\n" for line in lines)
 
 

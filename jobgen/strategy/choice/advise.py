@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from jobgen import strategy
 from jobgen.strategy.batch import assume_batch
-from jobgen.strategy.choice.ladder import Rung, list_rungs, make_rung
+from jobgen.strategy.choice.ladder import LEVELS, Rung, list_rungs, make_rung
 from jobgen.strategy.choice.offer import Advice, StrategyOption
 from jobgen.strategy.choice.setups import Ask, assume_length, build_setup
 from jobgen.strategy.estimate import GIB, Component, GpuMemory, Verdict
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _SHOWN = 2
 """Options of a level that are shown beside the chosen one, where the level has many."""
+_RECOMPUTES = LEVELS.index("activation_checkpointing")
 
 
 def estimate_option(rung: Rung, ask: Ask, *, speed: bool = True) -> StrategyOption:
@@ -118,7 +119,7 @@ def choose_first(ask: Ask) -> tuple[Rung, StrategyOption] | None:
 def find_least(ask: Ask) -> tuple[Rung, StrategyOption] | None:
     """What needs least memory; None where nothing goes with these ranks at all."""
     pairs = ((rung, estimate_option(rung, ask, speed=False)) for rung in list_rungs(ask))
-    return min(pairs, key=lambda pair: pair[1].memory.nvidia_smi, default=None)
+    return min(pairs, key=lambda pair: pair[1].memory.needed, default=None)
 
 
 def choose_option(ask: Ask, *, auto: bool) -> StrategyOption | None:
@@ -149,7 +150,7 @@ def advise(ask: Ask, *, auto: bool) -> Advice:
         ranked = {"fits": 0, "tight": 1}
         able = [found for _, found in pairs if found.verdict in ranked]
         chosen = min(able, key=lambda found: ranked[found.verdict], default=None)
-    shown = list(_shown(pairs, chosen))
+    shown = list(_shown(pairs, chosen, "" if auto else ask.train.strategy.type))
     return Advice(
         machine=ask.machine,
         limit=ask.machine.memory,
@@ -159,6 +160,7 @@ def advise(ask: Ask, *, auto: bool) -> Advice:
         why=tuple(_why(pairs, chosen)) if auto else (),
         factor=ask.factor,
         assumed_network=describe_assumed_network(ask),
+        untried=_list_untried(ask, pairs),
     )
 
 
@@ -175,19 +177,29 @@ def _tried(ask: Ask) -> Iterator[tuple[Rung, StrategyOption]]:
         yield rung, found
 
 
+def _list_untried(ask: Ask, pairs: Iterable[tuple[Rung, StrategyOption]]) -> tuple[str, ...]:
+    """Keys of ``train`` that could be changed, and were not because simpler changes are enough."""
+    last = max((rung.level for rung, _ in pairs), default=0)
+    levels = {rung.level for rung in list_rungs(ask)}
+    return tuple(key for level, key in enumerate(LEVELS) if level > last and level in levels)
+
+
 def _shown(
-    pairs: Iterable[tuple[Rung, StrategyOption]], chosen: StrategyOption | None
+    pairs: Iterable[tuple[Rung, StrategyOption]], chosen: StrategyOption | None, own: str
 ) -> Iterator[StrategyOption]:
-    """All of the first level, of others those that need least, and the chosen one."""
+    """All of the first level; of others those that need least, the simplest that fits, those of the
+    job's ``own`` strategy where checkpointing is varied, and the chosen one."""
     levels: dict[int, list[StrategyOption]] = {}
     for rung, tried in pairs:
         levels.setdefault(rung.level, []).append(tried)
     seen = set()
     for level, many in levels.items():
-        least = sorted(many, key=lambda one: one.memory.nvidia_smi)[:_SHOWN]
+        kept = sorted(many, key=lambda one: one.memory.needed)[:_SHOWN]
+        kept += [one for one in many if one.verdict == "fits"][:1]
+        kept += [one for one in many if level == _RECOMPUTES and one.setup.strategy == own]
         for one in many:
             mine = chosen is not None and one.name == chosen.name
-            if level == 0 or mine or one in least:
+            if level == 0 or mine or one in kept:
                 seen.add(one.name)
                 yield one._replace(chosen=mine)
     if chosen is not None and chosen.name not in seen:

@@ -43,6 +43,8 @@ def make_rung(level: int, train: Train) -> Rung:
 _ORDER = ("ddp", "zero1", "zero2", "fsdp-grad-op", "fsdp2", "fsdp", "zero3", "fsdp-hybrid")
 """The simplest first: what is sharded less needs less to be sent. FSDP2 before FSDP, which torch
 calls its older one."""
+LEVELS = ("strategy", "activation_checkpointing", "ep", "tp", "pp", "offload")
+"""Level of a rung → the key of ``train`` that it changes, beside those of levels before it."""
 _AGAIN = ("selective", "full")
 _DIVIDES_EXPERTS = ("megatron", "torchtitan")
 """Frameworks that have expert parallel; programs of the others would have to have it themselves."""

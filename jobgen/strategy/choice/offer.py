@@ -118,6 +118,8 @@ class Advice(NamedTuple):
     """The bandwidth that times of a step assume; empty where it is known, or nothing is sent."""
     scale_network: str = ""
     """What ``scale`` assumes."""
+    untried: tuple[str, ...] = ()
+    """Keys of ``train`` that were not varied, because simpler changes are enough."""
 
     @property
     def unit(self) -> WorkUnit:
@@ -130,4 +132,4 @@ class Advice(NamedTuple):
         """What is drawn first: the chosen one, else the one that needs least memory."""
         if self.chosen is not None:
             return self.chosen
-        return min(self.options, key=lambda option: option.memory.nvidia_smi, default=None)
+        return min(self.options, key=lambda option: option.memory.needed, default=None)

@@ -220,6 +220,8 @@ _GUESSED = ("optimizer", "loss", "compiled")
 
 
 def _list_assumed(train: Train, ask: Ask) -> Iterator[str]:
+    if "strategy" not in ask.written and train.strategy.type == ask.train.strategy.type:
+        yield "strategy"
     yield from (key for key in _GUESSED if key not in ask.written)
     if train.seq_len is None:
         yield "seq_len"

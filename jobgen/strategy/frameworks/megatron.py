@@ -210,6 +210,7 @@ def _divided(strategy: Strategy) -> Iterator[TrainDiagnostic]:
 
 def _notes(request: FrameworkRequest) -> Iterator[Note]:
     strategy, mesh = request.strategy, request.strategy.mesh
+    yield from megatron_model.list_requirements(request)
     yield from megatron_model.list_notes(request)
     if strategy.clipping is None and not program_options.has_option(
         request.run_args, "--clip-grad"

@@ -12,6 +12,7 @@ from jobgen.strategy.frameworks import FrameworkRequest
 from jobgen.strategy.frameworks.program_options import ProgramOption, has_option, read_values
 from jobgen.strategy.shapes.architecture import Architecture, Experts, Mla
 from jobgen.strategy.spec import Note, TrainDiagnostic
+from jobgen.wording import join_words
 
 DIVISOR = 128
 """Megatron-LM's default for --make-vocab-size-divisible-by."""
@@ -87,6 +88,8 @@ def _list_options(arch: Architecture, request: FrameworkRequest) -> Iterator[Pro
         yield ProgramOption("--swiglu", None, _explain(arch, "gated"))
     norm = "LayerNorm" if arch.layer_norm else "RMSNorm"
     yield ProgramOption("--normalization", norm, _explain(arch, "norm"))
+    if arch.norm_epsilon and not has_option(request.run_args, "--norm-epsilon"):
+        yield ProgramOption("--norm-epsilon", arch.norm_epsilon)
     for name in _BIASES[_biases(arch)]:
         yield ProgramOption(name, None, _explain(arch, "bias"))
     yield from _positions(arch, request)
@@ -153,6 +156,8 @@ def _experts(arch: Architecture, experts: Experts, words: Iterable[str]) -> Iter
         yield ProgramOption("--moe-router-pre-softmax", None, reason)
     yield ProgramOption("--moe-ffn-hidden-size", experts.ffn)
     yield ProgramOption("--moe-layer-freq", _frequency(arch.layers, experts))
+    if arch.balance_loss and not has_option(words, "--moe-aux-loss-coeff"):
+        yield ProgramOption("--moe-aux-loss-coeff", arch.balance_loss)
     if experts.shared_ffn:
         yield ProgramOption("--moe-shared-expert-intermediate-size", experts.shared_ffn)
         if experts.shared_gate:
@@ -281,14 +286,33 @@ def list_notes(request: FrameworkRequest) -> Iterator[Note]:
         if left:
             names = ", ".join(f"{option} {value}" for option, value in left.items())
             message = f"not set by train.model, so Megatron-LM's defaults apply: {names}"
-            other = next(f"{option} {_OTHERS[option]}" for option in left)
-            hint = f"if your model has others, add them to run:, such as {other}"
-            yield Note(message, _MODEL, hint=hint)
+            yield Note(message, _MODEL, hint=_name_values(arch, left))
         for option in (name for name in read_values(words) if name in _UNCOUNTED):
             message = f"run: has {option}; the estimates do not count its parameters"
             yield Note(message, ("run",))
-    if words and not builder and not has_option(words, "--tokenizer-type"):
-        yield Note("Megatron-LM needs a tokenizer: pass --tokenizer-type in run:", ("run",))
+
+
+def list_requirements(request: FrameworkRequest) -> Iterator[Note]:
+    """What run must have for the program to start."""
+    words = request.run_args
+    if words and not _find_builder(words) and not has_option(words, "--tokenizer-type"):
+        hint = "pass --tokenizer-type in run:"
+        yield Note("Megatron-LM stops without a tokenizer", ("run",), "warning", hint)
+
+
+def _name_values(arch: Architecture, left: Mapping[str, str]) -> str:
+    """What to add to run: the model's values as far as they are known, else an example."""
+    dropped = {
+        "--hidden-dropout": arch.hidden_dropout,
+        "--attention-dropout": arch.attention_dropout,
+    }
+    without = [f"{option} 0.0" for option in left if arch.name and dropped.get(option) is False]
+    if without:
+        others = [option for option in left if f"{option} 0.0" not in without]
+        also = f", and {join_words(others, 'and')} if it has other values" if others else ""
+        return f"{arch.name} has no dropout: add {' '.join(without)} to run:{also}"
+    other = next(f"{option} {_OTHERS[option]}" for option in left)
+    return f"if your model has others, add them to run:, such as {other}"
 
 
 def _list_defaults(arch: Architecture, words: tuple[str, ...]) -> Iterator[tuple[str, str]]:
@@ -297,6 +321,11 @@ def _list_defaults(arch: Architecture, words: tuple[str, ...]) -> Iterator[tuple
         if has_option(words, option):
             continue
         if (option == "--rotary-base" and not rotated) or ("moe" in option and not arch.experts):
+            continue
+        if (option, True) in (
+            ("--norm-epsilon", arch.norm_epsilon is not None),
+            ("--moe-aux-loss-coeff", arch.balance_loss is not None),
+        ):
             continue
         yield option, value
 

@@ -103,6 +103,10 @@ class Architecture(NamedTuple):
     """The part of a head that is rotated."""
     rotary_base: int | None = None
     """Base of the rotation; None where it is not known."""
+    norm_epsilon: float | None = None
+    """What norms add to a variance; None where it is not known."""
+    balance_loss: float | None = None
+    """Weight of the loss that balances the load of experts; None where it is not known."""
     parallel: bool = False
     """Attention and the feed-forward layer read the same stream side by side, each with a norm."""
     activation: Literal["fused", "eager", "relu"] = "fused"

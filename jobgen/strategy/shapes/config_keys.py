@@ -45,3 +45,8 @@ DROPOUT: Keys = {
     "attention_dropout": ("attn_pdrop", "attention_dropout"),
 }
 """Field of Architecture → keys of the probability in a config.json."""
+CONSTANTS: Keys = {
+    "norm_epsilon": ("rms_norm_eps", "layer_norm_epsilon", "layer_norm_eps"),
+    "balance_loss": ("router_aux_loss_coef", "aux_loss_alpha"),
+}
+"""Field of Architecture → keys of a number that sizes nothing."""

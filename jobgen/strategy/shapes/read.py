@@ -8,7 +8,7 @@ from typing import Any
 from jobgen.model.units import clip
 from jobgen.strategy.shapes.adjustments import ADJUSTMENTS
 from jobgen.strategy.shapes.architecture import Architecture, Experts, Mla
-from jobgen.strategy.shapes.config_keys import DROPOUT, EXPERTS, KEYS, LATENT
+from jobgen.strategy.shapes.config_keys import CONSTANTS, DROPOUT, EXPERTS, KEYS, LATENT
 from jobgen.strategy.shapes.config_values import ConfigValues, SizeFault
 from jobgen.strategy.shapes.families import FAMILIES, LLAMA, ModelFamily
 
@@ -96,7 +96,7 @@ def _built(data: ConfigValues, family: ModelFamily, name: str) -> Architecture |
     fields["ffn"] = fields["ffn"] or 4 * hidden
     if family.learned is not None:
         fields["positions"] = data.need(keys["most"]) + family.learned
-    fields |= _rotation(data) | _dropout(data)
+    fields |= _rotation(data) | _dropout(data) | _constants(data)
     if family.latent:
         mla = _latent(data)
         fields |= {"mla": mla, "kv_heads": heads, "head_dim": mla.nope_dim + mla.rope_dim}
@@ -135,6 +135,16 @@ def _dropout(data: ConfigValues) -> dict[str, bool]:
     """What is dropped out, as far as the file has probabilities."""
     rates = {field: data.data.get(data.name(keys)) for field, keys in DROPOUT.items()}
     return {field: rate > 0 for field, rate in rates.items() if isinstance(rate, (int, float))}
+
+
+def _constants(data: ConfigValues) -> dict[str, float]:
+    """Numbers between 0 and 1, as far as the file has them."""
+    held = {field: data.data.get(data.name(keys)) for field, keys in CONSTANTS.items()}
+    return {
+        field: float(value)
+        for field, value in held.items()
+        if isinstance(value, (int, float)) and 0 < value < 1
+    }
 
 
 def _latent(data: ConfigValues) -> Mla:

@@ -76,6 +76,24 @@ def test_the_reasons_go_up_the_ladder_to_the_chosen_one() -> None:
     assert [one.name for one in found.options if one.chosen] == [found.chosen.name]
 
 
+def test_the_table_has_the_own_strategy_with_checkpointing_and_the_simplest_that_fits() -> None:
+    asked = ask("meta-llama/Llama-3.2-1B", strategy="ddp", micro_batch=8, seq_len=4096)
+    names = [option.name for option in advise(asked, auto=False).options]
+    assert {"ddp", "ddp+full", "fsdp-grad-op+full"} <= {*names}
+    best = choose_first(asked)
+    assert best is not None
+    assert best[0].name in names
+
+
+def test_what_was_not_tried_is_named() -> None:
+    mixture = ask("mistralai/Mixtral-8x7B-v0.1", nodes=4, framework="megatron")
+    assert advise(mixture, auto=True).untried == ("pp", "offload")
+    small = ask("openai-community/gpt2", micro_batch=4, seq_len=1024)
+    assert advise(small, auto=True).untried == ("activation_checkpointing", "tp", "pp", "offload")
+    huge = ask("meta-llama/Llama-3.1-405B", framework="torch")
+    assert advise(huge, auto=True).untried == ()
+
+
 def test_what_the_job_names_is_taken_even_where_it_does_not_fit() -> None:
     found = advise(ask("meta-llama/Llama-3.1-70B"), auto=False)
     assert found.chosen is not None
@@ -283,8 +301,8 @@ def test_what_needs_least_is_found_where_nothing_fits() -> None:
     assert choose_first(asked) is None
     found = find_least(asked)
     assert found is not None
-    assert found[1].memory.nvidia_smi == min(
-        estimate_option(rung, asked).memory.nvidia_smi for rung in list_rungs(asked)
+    assert found[1].memory.needed == min(
+        estimate_option(rung, asked).memory.needed for rung in list_rungs(asked)
     )
 
 
