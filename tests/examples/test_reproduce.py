@@ -27,7 +27,8 @@ def test_a_reproduced_training_has_equal_losses(tmp_path: Path) -> None:
     home.mkdir()
     user = User(home)
     words = ("-c", "local", "--set", "run=train.py --epochs 2 --seed 7", "--set", "time=2h")
-    words += RANK_A_NODE
+    # torchrun's agents would import torch as well
+    words += (*RANK_A_NODE, "--set", "launcher=srun")
     user.jobgen("submit", str(folder / "job.yaml"), *words, "--wait")
     first = user.run_directory
     # the folder of the first run has another program now

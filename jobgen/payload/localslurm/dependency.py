@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 from .records import Job
 
@@ -20,8 +20,7 @@ class Met(Enum):
     NEVER = "never"
 
 
-@dataclass(frozen=True)
-class Need:
+class Need(NamedTuple):
     """One condition: how the job (0 for singleton) must stand, and for how many minutes."""
 
     kind: str

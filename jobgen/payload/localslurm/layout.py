@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from .environment import spread
 from .errors import CommandError
 from .hostlist import expand
 
 
-@dataclass(frozen=True)
-class Task:
+class Task(NamedTuple):
     """One task: its rank, and its place on its node."""
 
     rank: int
@@ -20,8 +19,7 @@ class Task:
     host: str
 
 
-@dataclass(frozen=True)
-class StepLayout:
+class StepLayout(NamedTuple):
     """What one srun runs."""
 
     command: tuple[str, ...]
@@ -33,7 +31,7 @@ class StepLayout:
 
     def numbered(self, number: int) -> StepLayout:
         """The same step with this number."""
-        return replace(self, number=number)
+        return self._replace(number=number)
 
 
 def layout(

@@ -8,7 +8,7 @@ have no meaning on one machine and are taken and left alone.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from .errors import usage
 
@@ -62,8 +62,7 @@ parsable quiet test-only wrap exclude nodelist mail-type mail-user
 NO_ENV = frozenset(_NO_ENV.split())
 
 
-@dataclass(frozen=True)
-class Option:
+class Option(NamedTuple):
     """One option: its long name and whether it takes a value."""
 
     name: str

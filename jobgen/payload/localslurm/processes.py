@@ -13,16 +13,15 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 LINUX = sys.platform.startswith("linux")
 _PROC = Path("/proc")
 _SET_PDEATHSIG, _SET_CHILD_SUBREAPER = 1, 36  # linux/prctl.h
 
 
-@dataclass(frozen=True)
-class Process:
+class Process(NamedTuple):
     """One living process; ``start`` tells it from a later one with the same number."""
 
     pid: int
@@ -143,8 +142,7 @@ def carriers(marks: Sequence[bytes]) -> list[int]:
     return found
 
 
-@dataclass(frozen=True)
-class Streams:
+class Streams(NamedTuple):
     """Descriptors of a new process."""
 
     stdin: int

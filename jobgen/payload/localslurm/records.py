@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 ENDED = frozenset(("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL"))
 
 
-@dataclass(frozen=True)
-class Settings:
+class Settings(NamedTuple):
     """slurm.conf: NAME=NUMBER lines, by Slurm's names where it has one, in any case."""
 
     nodes: int = 8
@@ -23,8 +23,7 @@ class Settings:
     """0 draws one: two local clusters on a machine then seldom want the same rendezvous port."""
 
 
-@dataclass(frozen=True)
-class Request:
+class Request(NamedTuple):
     """What was asked of sbatch."""
 
     id: int
@@ -35,7 +34,7 @@ class Request:
     command: str
     submitted: float
     user: str = ""
-    arguments: list[str] = field(default_factory=list)
+    arguments: Sequence[str] = ()
     ntasks: int | None = None
     ntasks_per_node: int | None = None
     cpus_per_task: int | None = None
@@ -54,21 +53,20 @@ class Request:
     begin: float = 0.0
     hold: bool = False
     requeue: bool = True
-    warning: list[int] = field(default_factory=list)
+    warning: Sequence[int] = ()
     """Signal number, seconds before the limit, 1 for the batch shell only."""
     export: str = ""
-    environment: dict[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str] = {}
     path: str = ""
     """The PATH of the job behind the folder of stand-ins."""
 
 
-@dataclass(frozen=True)
-class Status:
+class Status(NamedTuple):
     """What became of a job."""
 
     state: str = "PENDING"
     reason: str = "None"
-    nodes: list[int] = field(default_factory=list)
+    nodes: Sequence[int] = ()
     eligible: float = 0.0
     start: float = 0.0
     end: float = 0.0
@@ -86,8 +84,7 @@ class Status:
         return self.state in ENDED
 
 
-@dataclass(frozen=True)
-class Job:
+class Job(NamedTuple):
     """A job as squeue sees it."""
 
     request: Request

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
 
 _READ = 65536
 _LONGEST = 65536
 """Bytes of a line that are held back for its end; a longer one is handed on in parts."""
 
 
-@dataclass
 class _Pipe:
-    target: int
-    rank: int
-    pending: bytearray = field(default_factory=bytearray)
+    def __init__(self, target: int, rank: int) -> None:
+        self.target = target
+        self.rank = rank
+        self.pending = bytearray()
 
 
 class Relay:

@@ -7,9 +7,8 @@ import os
 import re
 import signal
 import time
-from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from . import environment, processes, times
 from .records import Job
@@ -21,8 +20,7 @@ _MAIL = 1.0
 _PATTERN = re.compile(r"%(%|(\d{0,2})([AaJjNnstux]))")
 
 
-@dataclass(frozen=True)
-class EndState:
+class EndState(NamedTuple):
     """How a start ended: a final state, or REQUEUE."""
 
     state: str
@@ -31,8 +29,7 @@ class EndState:
     signal: int = 0
 
 
-@dataclass(frozen=True)
-class Cause:
+class Cause(NamedTuple):
     """Why a start is being ended before its script was done, and the words in its output."""
 
     state: str
@@ -156,7 +153,7 @@ class LocalRun:
         that is cancelled while it winds down to be requeued stays cancelled."""
         if self.cause is None:
             self.kill_at = time.monotonic() + self.settings.killwait
-            self.job = replace(self.job, status=replace(self.job.status, state="COMPLETING"))
+            self.job = self.job._replace(status=self.job.status._replace(state="COMPLETING"))
             with contextlib.suppress(OSError):  # a full disk keeps nothing alive
                 self.store.put(self.job.request.id, self.job.status)
         elif not (self.cause is REQUEUE and cause is CANCEL):

@@ -8,7 +8,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 
 from . import FOLDER, job_request, options, script, times
@@ -99,7 +98,7 @@ def _start(store: Store, request: Request, text: bytes) -> int:
     (folder / "script").write_bytes(text)
     (folder / "script").chmod(0o700)
     wrappers(folder / "bin", store.root)
-    write(folder / "request.json", json.dumps(asdict(request)))
+    write(folder / "request.json", json.dumps(request._asdict()))
     ready, told = os.pipe()
     with (folder / "supervisor.log").open("ab") as log:
         program = (sys.executable, "-I", "-S", FOLDER)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from .dependency import Met, met
 from .records import Job
@@ -12,12 +12,11 @@ _HOLDING = frozenset(("RUNNING", "COMPLETING"))
 _IN_LINE = frozenset(("None", "Resources", "Priority"))
 
 
-@dataclass(frozen=True)
-class Turn:
+class Turn(NamedTuple):
     """The nodes a job gets now, or Slurm's word for why it waits."""
 
     reason: str = "None"
-    nodes: list[int] = field(default_factory=list)
+    nodes: Sequence[int] = ()
 
 
 def turn(

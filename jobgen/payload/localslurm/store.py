@@ -20,7 +20,6 @@ import signal
 import stat
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +51,7 @@ class Store:
 
     def settings(self) -> Settings:
         """The defaults, and what slurm.conf says otherwise."""
-        known = {f.name for f in fields(Settings)}
+        known = set(Settings._fields)
         found: dict[str, int] = {}
         with contextlib.suppress(FileNotFoundError):
             for line in (self.root / "slurm.conf").read_text().split("\n"):
@@ -102,7 +101,7 @@ class Store:
 
     def put(self, number: int, status: Status) -> None:
         """Replace a job's status. Called by its supervisor, or for one that is dead."""
-        write(self.folder(number) / "status.json", json.dumps(asdict(status)))
+        write(self.folder(number) / "status.json", json.dumps(status._asdict()))
         if status.ended:
             (self.root / "active" / str(number)).unlink(missing_ok=True)
 
@@ -152,13 +151,13 @@ class Store:
         except (OSError, ValueError, TypeError):
             again = status
         if again != status:  # it ended between the two looks
-            return self._checked(replace(job, status=again))
+            return self._checked(job._replace(status=again))
         for pid in processes.carriers(self.marks(number)):
             processes.send(pid, signal.SIGKILL)
-        lost = replace(status, state="NODE_FAIL", reason="NodeDown", end=time.time())
+        lost = status._replace(state="NODE_FAIL", reason="NodeDown", end=time.time())
         with contextlib.suppress(OSError):  # it is lost, whether or not that can be written
             self.put(number, lost)
-        return replace(job, status=lost)
+        return job._replace(status=lost)
 
     def _supervised(self, status: Status) -> bool:
         same = status.boot == processes.boot()
@@ -198,5 +197,5 @@ def _numbers(folder: Path) -> list[int]:
 
 def _known(kind: type[Request | Status], path: Path) -> dict[str, Any]:
     """What a file of this version, an older or a newer one says, as far as we know the names."""
-    names = {f.name for f in fields(kind)}
+    names = set(kind._fields)
     return {k: v for k, v in json.loads(path.read_text()).items() if k in names}

@@ -12,7 +12,6 @@ import os
 import signal
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from . import processes
@@ -82,7 +81,7 @@ class Supervisor:
             raise FileNotFoundError(2, "No such job", str(self.store.folder(self.number)))
         reason = "JobHeldUser" if job.request.hold else "None"
         eligible = max(job.request.begin, job.request.submitted)
-        return self._put(replace(job.status, eligible=eligible, reason=reason), job)
+        return self._put(job.status._replace(eligible=eligible, reason=reason), job)
 
     def _put(self, status: Status, job: Job | None = None) -> Job:
         """Write it down; on a full disk, as soon as there is room again."""
@@ -94,7 +93,7 @@ class Supervisor:
                 if error.errno not in _FULL:
                     raise
                 time.sleep(_LOOK)
-        self.job = replace(job or self.job, status=status)
+        self.job = (job or self.job)._replace(status=status)
         return self.job
 
     def _await_turn(self) -> bool:
@@ -104,7 +103,7 @@ class Supervisor:
                 self._read_wishes()
                 if self.cancelled:
                     self._put(
-                        replace(self.job.status, state="CANCELLED", reason="None", end=time.time())
+                        self.job.status._replace(state="CANCELLED", reason="None", end=time.time())
                     )
                     return False
                 if self._start():
@@ -121,8 +120,7 @@ class Supervisor:
         got = turn(self.job, active, store.settings().nodes, now, store.job)
         if got.nodes:
             self._put(
-                replace(
-                    status,
+                status._replace(
                     state="RUNNING",
                     reason="None",
                     nodes=got.nodes,
@@ -136,7 +134,7 @@ class Supervisor:
         if got.reason == "DependencyNeverSatisfied" and self.job.request.kill_invalid:
             self.cancelled = True
         if got.reason != status.reason:
-            self._put(replace(status, reason=got.reason))
+            self._put(status._replace(reason=got.reason))
         return False
 
     def _read_wishes(self) -> None:
@@ -149,11 +147,11 @@ class Supervisor:
         if what == "cancel":
             self.cancelled = True
         elif what == "start":
-            self._put(replace(status, eligible=float(wish["time"]), reason="None"))
+            self._put(status._replace(eligible=float(wish["time"]), reason="None"))
         elif what == "hold":
-            self._put(replace(status, reason="JobHeldUser"))
+            self._put(status._replace(reason="JobHeldUser"))
         elif what == "release":
-            self._put(replace(status, reason="None"))
+            self._put(status._replace(reason="None"))
 
     def _conclude(self, verdict: EndState) -> bool:
         """Write the end, or go back to the queue; True when the job has ended."""
@@ -164,8 +162,7 @@ class Supervisor:
             status, now = self.job.status, time.time()
             if not again:
                 self._put(
-                    replace(
-                        status,
+                    status._replace(
                         state=verdict.state,
                         reason=verdict.reason,
                         end=now,
@@ -176,8 +173,7 @@ class Supervisor:
                 return True
             delay = self.store.settings().requeuedelay
             self._put(
-                replace(
-                    status,
+                status._replace(
                     state="PENDING",
                     reason="BeginTime",
                     nodes=[],

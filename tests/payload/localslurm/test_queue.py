@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -24,9 +23,9 @@ def job(number: int, nodes: int = 1, state: str = "PENDING", **more: object) -> 
     status = Status(state=state, nodes=used)
     for name, value in more.items():
         if hasattr(request, name) and not hasattr(status, name):
-            request = replace(request, **{name: value})
+            request = request._replace(**{name: value})
         else:
-            status = replace(status, **{name: value})
+            status = status._replace(**{name: value})
     return Job(request, status)
 
 

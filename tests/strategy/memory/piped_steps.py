@@ -1,5 +1,6 @@
-"""A real step of torch's 1F1B pipeline on two ranks: ``piped_steps.py NAME RECOMPUTE COUNT`` of
-micro-batches writes the peak of each rank, in bytes, as MemTracker counts it on CPU tensors."""
+"""Real steps of torch's 1F1B pipeline on two ranks: ``piped_steps.py NAME COUNT RECOMPUTE…`` writes
+a line for each recompute, with COUNT micro-batches: the peak of each rank, in bytes, as MemTracker
+counts it on CPU tensors."""
 
 from __future__ import annotations
 
@@ -102,4 +103,6 @@ def step(name: str, recompute: str, micro: int) -> None:
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    sys.exit(run_ranks(RANKS, partial(step, sys.argv[1], sys.argv[2], int(sys.argv[3]))))
+    _, name, count, *recomputes = sys.argv
+    steps = (partial(step, name, recompute, int(count)) for recompute in recomputes)
+    sys.exit(any([run_ranks(RANKS, each) for each in steps]))
