@@ -245,8 +245,17 @@ def refuse_argument(ctx: click.Context, path: Path) -> None:
         raise Usage(f"'{word}' is not a job file", hint=hint)
     if path.parent == Path() and not path.suffix and _is_cluster(word):
         raise Usage(f"'{word}' is a cluster, not a job file", hint=f"did you mean -c {word}?")
+    if _is_model(word):
+        hint = f"write train: {{model: {word}}} in one; jobgen init writes the rest"
+        raise Usage(f"'{word}' is a model, not a job file", hint=hint)
     hint = f"give the path of a job file, as in: {ctx.command_path} {DEFAULT_JOB}"
     raise Invalid(f"{word}: no such file", hint=hint)
+
+
+def _is_model(name: str) -> bool:
+    from jobgen.strategy.shapes import find_model
+
+    return find_model(name) is not None
 
 
 def _is_cluster(name: str) -> bool:
