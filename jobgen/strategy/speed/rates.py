@@ -109,11 +109,21 @@ VECTOR_OTHERS = 16
 TF32 = {"Ampere": 0.5, "Ada": 0.5, "Hopper": 0.5, "Blackwell": 0.5}
 """What tensor cores do of it in TF32, dense (datasheets): A100 156 of 312 TFLOP/s, A40 75 of 150,
 L40S 183 of 362, H100 495 of 989, B200 1.1 of 2.2 PFLOP/s. Older ones have no TF32."""
-MEMORY = {"CDNA3": 0.77}
+MEMORY = {
+    "A100-SXM4-80": 0.834,
+    "A800": 0.834,
+    "H100-SXM": 0.887,
+    "H800": 0.887,
+    "H200": 0.865,
+    "CDNA3": 0.77,
+}
+"""Of the bandwidth of GPU memory that a kernel reaches which only reads and writes: the triad of
+BabelStream in Azure/AI-benchmarking-guide (TB/s: A100 of 80 GB 1.70 of 2.039,
+ND_A100_v4_results.md; H100 2.97 of 3.35 and H200 4.15 of 4.8, ND_H100_v5 and ND_H200_v5; MI300X
+4.09 of 5.3). A800 and H800 have the memory of A100 and H100."""
 MEMORY_OTHERS = 0.92
-"""Of the bandwidth of GPU memory that a kernel reaches which only reads and writes: 2.2 of 2.4 TB/s
-(torchao/testing/training/roofline_utils.py); MI300X 4.09 of 5.3 (triad of BabelStream, Azure's
-guide)."""
+"""Where nobody has published it: 2.2 of 2.4 TB/s on an H100 with HBM2e
+(torchao/testing/training/roofline_utils.py)."""
 LINK = {"nvlink": 0.8, "pcie": 0.88}
 """Of a link in one direction: 78 % on A100, 80 to 82 % on H200 for all-gather and reduce-scatter;
 PCIe 5.0 x16 55 of 63 GB/s (stas00/ml-engineering, network/README.md)."""
