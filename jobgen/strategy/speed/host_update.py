@@ -25,9 +25,12 @@ def compute_host_update(
     """Seconds of the optimizer on the host, and of what is copied for it.
 
     ``local`` are the parameters of a rank, ``states`` the bytes of each and ``backward`` the
-    seconds of a micro-batch's backward pass. All ranks of a node share its memory.
+    seconds of a micro-batch's backward pass. All ranks of a node share its memory, unless each has
+    a CPU.
     """
     ranks = min(setup.world_per_node, setup.mesh.world)
+    if machine.gpu.startswith(rates.OWN_CPU):
+        ranks = 1
     run = _run_deepspeed if TRAITS[setup.strategy].family == "zero" else _run_fsdp
     update, moved = run(setup, machine, local, ranks, backward)
     if setup.offload.to == "nvme":
@@ -75,7 +78,8 @@ def _run_fsdp(
         added = reduced - 1
         moved = late + each * added
     passes = 3 * width * (1 + added)
-    return local * ranks * (_get_adam_seconds(setup) + passes / rates.HOST_MEMORY), moved
+    each = _get_adam_seconds(setup, machine) + passes / rates.get_host_memory_rate(machine)
+    return local * ranks * each, moved
 
 
 def _run_deepspeed(
@@ -86,7 +90,8 @@ def _run_deepspeed(
     parameters are offloaded, too (deepspeed/runtime/zero/stage_1_and_2.py and stage3.py)."""
     narrow = setup.recipe.compute
     passes = 2 * rates.FP32 + rates.FP32 + narrow
-    update = (_get_adam_seconds(setup) + passes / rates.HOST_MEMORY) * local * ranks
+    each = _get_adam_seconds(setup, machine) + passes / rates.get_host_memory_rate(machine)
+    update = each * local * ranks
     moved = _move_gradients(setup, machine, local, backward)
     if not setup.offload.params:
         moved += local * narrow / machine.host
@@ -95,11 +100,11 @@ def _run_deepspeed(
     return update, moved
 
 
-def _get_adam_seconds(setup: Setup) -> float:
+def _get_adam_seconds(setup: Setup, machine: ClusterHardware) -> float:
     """Seconds of Adam for one parameter."""
     zero = TRAITS[setup.strategy].family == "zero"
     joined = setup.fused_step or (zero and setup.cpu_adam)
-    return rates.CPU_ADAM if joined else rates.CPU_ADAM_TORCH
+    return rates.get_adam_seconds(machine, joined=joined)
 
 
 def _move_gradients(setup: Setup, machine: ClusterHardware, local: float, backward: float) -> float:

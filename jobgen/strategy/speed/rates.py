@@ -152,17 +152,24 @@ DISPATCHED = 36 / 47
 kernels, dispatches 47 (tests/strategy/speed/dispatched.py)."""
 COMPILED_CALL = 14e-6
 """HOST_CALL where torch.compile joined what lies between products: 12.6 ms, 14 kernels a layer."""
-HOST_MEMORY = 42 * 6.74e9 / 4.6
-"""Bytes per second of passes over the host's memory, of all cores of a node, in a step: DeepSpeed
-passes 42 bytes of a parameter (``host_update``) in 4.6 s for Llama-2-7B on four A100, with CPU Adam
-on 128 threads (deepspeedai/DeepSpeed, blogs/deepspeed-zenflow, figure 3), which is 61.5 GB/s. Its
-kernel alone reaches 109 (ZeRO-Offload, arXiv 2101.06840, Table 4: 2.57 s for ten billion)."""
-CPU_ADAM = 7 * FP32 / HOST_MEMORY
-"""Seconds for a parameter of DeepSpeed's CPU Adam on a node, which reads four fp32 values and
-writes three (csrc/includes/cpu_adam.h), as PyTorch's fused one does
+CPU_ADAM_BYTES = 7 * FP32
+"""Of the host's memory that DeepSpeed's CPU Adam passes for a parameter: four fp32 values are read,
+three written (csrc/includes/cpu_adam.h). PyTorch's fused one is like it
 (aten/src/ATen/native/cpu/FusedAdamKernel.cpp)."""
-CPU_ADAM_TORCH = 1.476e-9
-"""Of PyTorch's single operations: 14.76 s for ten billion in that table."""
+HOST_MEMORY = {"GH200": CPU_ADAM_BYTES / 0.098e-9}
+HOST_MEMORY_OTHERS = 42 * 6.74e9 / 4.6
+"""Bytes per second of passes over a node's memory, of all its cores, in a step: DeepSpeed passes 42
+bytes of a parameter (``host_update``) in 4.6 s for Llama-2-7B on four A100, with CPU Adam on 128
+threads (deepspeedai/DeepSpeed, blogs/deepspeed-zenflow, figure 3), which is 61.5 GB/s. Its kernel
+alone reaches 109 (ZeRO-Offload, arXiv 2101.06840, Table 4: 2.57 s for ten billion), and 286 on a
+Grace, whose memory is one node of NUMA (blogs/deepspeed-superoffload, figure 5: 0.098 s for one
+billion)."""
+CPU_ADAM_TORCH = {"GH200": 0.289e-9}
+CPU_ADAM_TORCH_OTHERS = 1.476e-9
+"""Seconds for a parameter of PyTorch's single operations: 14.76 s for ten billion, and on a Grace
+0.289 s for one, in these tables."""
+OWN_CPU = ("GH200",)
+"""GPUs with a CPU of their own, whose memory no other rank's update passes."""
 
 
 def get_matmul_rate(
@@ -186,6 +193,18 @@ def get_uneven_share(machine: ClusterHardware) -> float:
 def get_unaligned_share(machine: ClusterHardware) -> float:
     """Part of a product's rate that is left where a width is no multiple of 8."""
     return 1.0 if machine.architecture.startswith("CDNA") else UNALIGNED
+
+
+def get_host_memory_rate(machine: ClusterHardware) -> float:
+    """Bytes per second of passes over the host's memory."""
+    return look_up(HOST_MEMORY, machine, HOST_MEMORY_OTHERS)
+
+
+def get_adam_seconds(machine: ClusterHardware, *, joined: bool) -> float:
+    """Seconds of Adam on the host for one parameter, in one kernel or in single operations."""
+    if joined:
+        return CPU_ADAM_BYTES / get_host_memory_rate(machine)
+    return look_up(CPU_ADAM_TORCH, machine, CPU_ADAM_TORCH_OTHERS)
 
 
 def get_dispatch_share(machine: ClusterHardware, *, across: bool) -> float:
