@@ -132,6 +132,7 @@ class Units:
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(Units())
     surroundings.forget()
+    surroundings.collect_less()
     inputs.load(free=config.getoption("--full"))
 
 
