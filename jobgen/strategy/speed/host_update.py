@@ -18,6 +18,15 @@ copy it (deepspeed/runtime/zero/stage_1_and_2.py): 18 for its norm in fp64
 _OFFLOADS_BESIDE = ("torchtune",)
 """Frameworks that move checkpoints to the host beside what they compute."""
 
+_UNCLIPPED = ("torchtune",)
+"""Frameworks that clip no gradients by default (torchtune, recipes/full_finetune_distributed.py,
+``clip_grad_norm``)."""
+
+
+def count_clipping(setup: Setup) -> int:
+    """Passes over gradients by which a framework clips them: two read, and one writes."""
+    return 0 if setup.framework in _UNCLIPPED else 3
+
 
 def compute_host_update(
     setup: Setup, machine: ClusterHardware, local: float, states: float, backward: float
@@ -66,7 +75,7 @@ def _run_fsdp(
     gather brings them anew. Gradients come in the type of the parameters when they are reduced,
     beside the backward pass (torch 2.13, distributed/fsdp/_runtime_utils.py, ``_offload_grad``);
     FSDP2 waits for those that it adds to others on the host (_fully_shard/_fsdp_collectives.py,
-    ``foreach_reduce``). Clipping reads them twice and writes them once."""
+    ``foreach_reduce``), which clipping then reads and writes."""
     width, reduced = setup.recipe.params, 1 if setup.unsynced else setup.batch.accumulation
     each = local * width / machine.host
     late, added = max(0.0, each - backward), 0
@@ -74,8 +83,8 @@ def _run_fsdp(
     if TRAITS[setup.strategy].family == "fsdp2":
         added = reduced - 1
         moved = late + each * added
-    passes = 3 * width * (1 + added)
-    return local * ranks * (_get_adam_seconds(setup) + passes / rates.HOST_MEMORY), moved
+    passes = width * (count_clipping(setup) + 3 * added)
+    return local * ranks * (_get_torch_seconds(setup) + passes / rates.HOST_MEMORY), moved
 
 
 def _run_deepspeed(
@@ -96,10 +105,18 @@ def _run_deepspeed(
 
 
 def _get_adam_seconds(setup: Setup) -> float:
-    """Seconds of Adam for one parameter."""
-    zero = TRAITS[setup.strategy].family == "zero"
-    joined = setup.fused_step or (zero and setup.cpu_adam)
-    return rates.CPU_ADAM if joined else rates.CPU_ADAM_TORCH
+    """Seconds of Adam for one fp32 parameter of ZeRO's."""
+    return rates.CPU_ADAM if setup.fused_step or setup.cpu_adam else rates.CPU_ADAM_TORCH
+
+
+def _get_torch_seconds(setup: Setup) -> float:
+    """Seconds of torch's Adam for one parameter. The fused kernel reads parameter, gradient and
+    moments, all of the parameter's type, and writes all but the gradient
+    (aten/src/ATen/native/cpu/FusedAdamKernel.cpp, ``adam_fused_step_impl``)."""
+    if not setup.fused_step:
+        return rates.CPU_ADAM_TORCH
+    width = setup.recipe.master or setup.recipe.params
+    return (3 * width + 2 * setup.recipe.moments) / rates.HOST_MEMORY
 
 
 def _move_gradients(setup: Setup, machine: ClusterHardware, local: float, backward: float) -> float:
