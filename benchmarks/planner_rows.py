@@ -407,7 +407,8 @@ def _setup(said: Mapping[str, str]) -> Setup:
         step_copies=2 if _makes_two_copies(said) else 1,
         # its ``apply_fsdp`` since pull request 1094; a month before, torch's nightly builds already
         # let go of the root (pytorch/pytorch, pull request 154704)
-        split_root=framework == "torchtitan" and _is_recent(said, month=6),
+        split_root=(framework == "torchtitan" and _is_recent(said, month=6))
+        or "custom_sharded_layers" in said["notes"],
         expandable=_is_expandable(said, framework),
         lazy_modules=not _is_old(said),
         keeps_full_copy=framework == "litgpt" and (shard > 1 or "QLoRA" in said["trainable"]),

@@ -431,6 +431,12 @@ def test_internevo_steps_with_torchs_adamw_over_fp32_copies() -> None:
     assert (setup.fused_step, setup.unsynced) == (False, False)
 
 
+def test_torchtune_shards_embedding_and_output_layer_apart_where_its_config_has_them() -> None:
+    tune = {"source": "https://github.com/pytorch/torchtune", "strategy": "FSDP2 full"}
+    assert not read(**tune, notes="").setup.split_root
+    assert read(**tune, notes="units of FSDP (custom_sharded_layers)").setup.split_root
+
+
 def test_a_run_on_gpus_of_unknown_power_is_not_timed() -> None:
     assert len(score().score_steps([read()])) == 1
     assert score().score_steps([read(notes="power limited B200")]) == []
