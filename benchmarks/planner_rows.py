@@ -380,6 +380,8 @@ def _setup(said: Mapping[str, str]) -> Setup:
         loose=bool(re.search(r"variable-length|padded, not packed", said["notes"])),
         sequence_parallel=framework in {"torchtitan", "nanotron", "megatron"}
         and "no sequence parallelism" not in said["notes"],
+        keeps_gathered=framework == "torchtitan"
+        or "tp_linear_async_communication false" in said["notes"],
         overlap_tp=_overlaps_tp(said),
         overlap_reduce=_overlaps_data(said, framework),
         overlap_gather=_overlaps_data(said, framework),

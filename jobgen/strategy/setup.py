@@ -185,6 +185,11 @@ class Setup(NamedTuple):
     """Lengths vary from batch to batch, so that the allocator's cache grows."""
     sequence_parallel: bool = False
     """With tp: norms and dropouts are divided along the sequence."""
+    keeps_gathered: bool = False
+    """With sequence_parallel: linear layers keep for the backward pass what they gathered, as
+    torchtitan's (models/llama3/infra/parallelize.py, ``PrepareModuleInput``) and nanotron's without
+    ``tp_linear_async_communication`` (parallel/tensor_parallel/functional.py, ``column_linear``).
+    Megatron-LM's keep their part and gather it again."""
     overlap_tp: bool = False
     """With tp: what a layer sends goes piece by piece beside its products, as with Megatron's
     ``--tp-comm-overlap`` and torchtitan's asynchronous tp."""

@@ -148,6 +148,7 @@ def build_setup(strategy: Strategy, ask: Ask, train: Train | None = None) -> Set
         fused_norms=native,
         repeat_kv=framework == "torchtitan" or legacy,
         sequence_parallel=mesh.tp > 1 and framework in {"torchtitan", "megatron"},
+        keeps_gathered=mesh.tp > 1 and framework == "torchtitan",
         **own._replace(overlap_reduce=_reduces_beside(strategy, own))._asdict(),
         adapters=_adapters(strategy, train),
         expandable=ask.expandable,

@@ -134,6 +134,13 @@ def test_gradients_lie_in_ddps_buckets_or_beside_them(
     assert found.copied_grads is copied
 
 
+@pytest.mark.parametrize(("framework", "kept"), [("torchtitan", True), ("megatron", False)])
+def test_torchtitans_linear_layers_keep_what_tp_gathers(framework: str, kept: bool) -> None:
+    found = setup(framework, {"type": "3d"}, tp=2)
+    assert (found.sequence_parallel, found.keeps_gathered) == (True, kept)
+    assert not setup(framework, {"type": "3d"}, pp=2).keeps_gathered
+
+
 def test_copied_gradients_cost_their_bytes_once_more() -> None:
     apart = setup(strategy={"type": "ddp", "gradient_as_bucket_view": False})
     more = peak(apart) - peak(setup())
