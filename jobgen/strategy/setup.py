@@ -171,7 +171,8 @@ class Setup(NamedTuple):
     persistent_grads: bool = False
     """Gradients keep their memory between steps, as Megatron's and DDP's buckets do."""
     copied_grads: bool = False
-    """DDP's buckets hold the gradients once more: without ``gradient_as_bucket_view``."""
+    """DDP's buckets hold the gradients once more: without ``gradient_as_bucket_view``. They
+    are None between steps, and buckets stay (torch, csrc/distributed/c10d/reducer.cpp)."""
     fused_step: bool = True
     """The optimizer works in place; where not, it makes a temporary of each parameter's size."""
     cpu_adam: bool = True
