@@ -375,12 +375,15 @@ def _setup(said: Mapping[str, str]) -> Setup:
         tf32="TF32" in said["notes"],
         compiled=said["compile"] == "1" or _OWN_KERNELS in said["notes"],
         loss=_loss(said, framework),  # type: ignore[arg-type]
-        persistent_grads=native or (strategy == "ddp" and data > 1),
+        persistent_grads=native or (strategy == "ddp" and data > 1 and _keeps_grads(said)),
+        copied_grads=strategy == "ddp" and data > 1 and _copies_grads(said),
         fused_step=_is_fused(said, framework),
         repeat_kv=legacy or framework in {"torchtitan", "torchtune", "litgpt", "thunder"},
         loose=bool(re.search(r"variable-length|padded, not packed", said["notes"])),
         sequence_parallel=framework in {"torchtitan", "nanotron", "megatron"}
         and "no sequence parallelism" not in said["notes"],
+        keeps_gathered=framework == "torchtitan"
+        or "tp_linear_async_communication false" in said["notes"],
         overlap_tp=_overlaps_tp(said),
         overlap_reduce=_overlaps_data(said, framework),
         overlap_gather=_overlaps_data(said, framework),
@@ -408,7 +411,8 @@ def _setup(said: Mapping[str, str]) -> Setup:
         step_copies=2 if _makes_two_copies(said) else 1,
         # its ``apply_fsdp`` since pull request 1094; a month before, torch's nightly builds already
         # let go of the root (pytorch/pytorch, pull request 154704)
-        split_root=framework == "torchtitan" and _is_recent(said, month=6),
+        split_root=(framework == "torchtitan" and _is_recent(said, month=6))
+        or "custom_sharded_layers" in said["notes"],
         expandable=_is_expandable(said, framework),
         lazy_modules=not _is_old(said),
         keeps_full_copy=framework == "litgpt" and (shard > 1 or "QLoRA" in said["trainable"]),
@@ -416,6 +420,18 @@ def _setup(said: Mapping[str, str]) -> Setup:
         world_per_node=_node_ranks(said),
         nvlink_nodes=_NVL72_NODES if _is_nvl72(said) else 1,
     )
+
+
+def _copies_grads(said: Mapping[str, str]) -> bool:
+    """Whether DDP is torch's with ``gradient_as_bucket_view=False``, its default, which accelerate,
+    the Trainer and Fabric leave as it is (lightning/fabric/strategies/ddp.py, ``setup_module``)."""
+    return re.search("DeepSpeed-Chat|Megatron-LM", said["notes"]) is None
+
+
+def _keeps_grads(said: Mapping[str, str]) -> bool:
+    """Whether DDP's gradients keep their memory between steps: what lies beside the buckets does
+    before torch 2.0, since which ``zero_grad`` sets it to None (its release notes)."""
+    return not _copies_grads(said) or "torch 1." in said["notes"]
 
 
 def _has_engine(said: Mapping[str, str]) -> bool:

@@ -171,7 +171,8 @@ class Setup(NamedTuple):
     persistent_grads: bool = False
     """Gradients keep their memory between steps, as Megatron's and DDP's buckets do."""
     copied_grads: bool = False
-    """DDP's buckets hold the gradients once more: without ``gradient_as_bucket_view``."""
+    """DDP's buckets hold the gradients once more: without ``gradient_as_bucket_view``. They
+    are None between steps, and buckets stay (torch, csrc/distributed/c10d/reducer.cpp)."""
     fused_step: bool = True
     """The optimizer works in place; where not, it makes a temporary of each parameter's size."""
     cpu_adam: bool = True
@@ -185,6 +186,11 @@ class Setup(NamedTuple):
     """Lengths vary from batch to batch, so that the allocator's cache grows."""
     sequence_parallel: bool = False
     """With tp: norms and dropouts are divided along the sequence."""
+    keeps_gathered: bool = False
+    """With sequence_parallel: linear layers keep for the backward pass what they gathered, as
+    torchtitan's (models/llama3/infra/parallelize.py, ``PrepareModuleInput``) and nanotron's without
+    ``tp_linear_async_communication`` (parallel/tensor_parallel/functional.py, ``column_linear``).
+    Megatron-LM's keep their part and gather it again."""
     overlap_tp: bool = False
     """With tp: what a layer sends goes piece by piece beside its products, as with Megatron's
     ``--tp-comm-overlap`` and torchtitan's asynchronous tp."""

@@ -110,6 +110,8 @@ def build_setup(strategy: Strategy, ask: Ask, train: Train | None = None) -> Set
     framework, mesh = strategy.framework, strategy.mesh
     zero = strategy.trait.family == "zero"
     native = framework == "megatron"
+    copied = mesh.data > 1 and _copies_grads(strategy)
+    views = strategy.trait.family == "ddp" and mesh.data > 1 and not copied
     sizes = ask.model.sizes
     own = read_traffic(ask.run_args, sizes.layers, mesh.pp) if native else MegatronTraffic()
     legacy = native and "--use-legacy-models" in read_values(ask.run_args)
@@ -130,8 +132,8 @@ def build_setup(strategy: Strategy, ask: Ask, train: Train | None = None) -> Set
         # since July 2025 (models/llama3/infra/parallelize.py, ``apply_fsdp``)
         split_root=framework == "torchtitan",
         framework=framework,
-        copied_grads=mesh.data > 1 and _copies_grads(strategy),
-        persistent_grads=native or zero or (strategy.trait.family == "ddp" and mesh.data > 1),
+        copied_grads=copied,
+        persistent_grads=native or zero or views,
         fused_activation=native and not legacy,
         fused_attention=native and not legacy,
         legacy=legacy,
@@ -148,6 +150,7 @@ def build_setup(strategy: Strategy, ask: Ask, train: Train | None = None) -> Set
         fused_norms=native,
         repeat_kv=framework == "torchtitan" or legacy,
         sequence_parallel=mesh.tp > 1 and framework in {"torchtitan", "megatron"},
+        keeps_gathered=mesh.tp > 1 and framework == "torchtitan",
         **own._replace(overlap_reduce=_reduces_beside(strategy, own))._asdict(),
         adapters=_adapters(strategy, train),
         expandable=ask.expandable,

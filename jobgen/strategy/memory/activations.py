@@ -11,6 +11,7 @@ from jobgen.named_tuple import NamedTuple
 from jobgen.strategy.memory.layer import (
     FP32,
     compute_norm,
+    get_input_divisor,
     get_residual_bytes,
     get_routed_divisor,
     get_softmax_bytes,
@@ -60,7 +61,8 @@ def compute_kept(setup: Setup) -> Kept:
     if setup.recompute == "full":  # on the average of all layers
         layer += (everything - layer) * (1 - 1 / setup.recompute_every)
     held = FP32 * setup.model.sizes.vocab / setup.mesh.tp if setup.loss == "held" else 0.0
-    last = (compute_norm(setup) + setup.recipe.compute * h) / get_width_divisor(setup)
+    last = compute_norm(setup) / get_width_divisor(setup)
+    last += setup.recipe.compute * h / get_input_divisor(setup)
     return Kept(
         tokens * layer,
         tokens * (again + _gradients(setup) + held),

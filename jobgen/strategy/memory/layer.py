@@ -19,6 +19,11 @@ def get_width_divisor(setup: Setup) -> int:
     return setup.mesh.tp if setup.sequence_parallel else 1
 
 
+def get_input_divisor(setup: Setup) -> int:
+    """What divides the inputs of linear layers that ranks of tp gather along the sequence."""
+    return 1 if setup.keeps_gathered else get_width_divisor(setup)
+
+
 def get_routed_divisor(setup: Setup) -> float:
     """What divides tokens on their way to the experts and back: ranks that share an expert each
     need all of its tokens, and gather them (Megatron-LM, core/transformer/moe/token_dispatcher.py).
@@ -49,6 +54,7 @@ def keep_all(setup: Setup) -> float:
     """Where nothing is computed again."""
     sizes = setup.model.sizes
     wide = (_norms(setup) + _masks(setup)) / get_width_divisor(setup)
+    wide += _count_inputs(setup) * setup.recipe.compute * sizes.hidden / get_input_divisor(setup)
     routed = _experts_wide(setup) / get_routed_divisor(setup)
     inside = _attention(setup) + keep_feed_forward(setup)
     # LayerNorm keeps a mean and a deviation in fp32 (the CPU's in its input's type), RMSNorm one
@@ -85,18 +91,22 @@ def _count(setup: Setup) -> int:
 
 
 def _norms(setup: Setup) -> float:
-    """Norms, and their outputs where linear layers read them."""
-    sizes, width, h = setup.model.sizes, setup.recipe.compute, setup.model.sizes.hidden
-    count = _count(setup)
-    read = min(count, 2)
+    """Norms, without their outputs."""
+    sizes = setup.model.sizes
+    inputs = 1 if sizes.parallel and sizes.layer_norm else _count(setup)
+    return inputs * compute_norm(setup)
+
+
+def _count_inputs(setup: Setup) -> int:
+    """Outputs of norms that linear layers read, each as often as it is kept."""
+    sizes = setup.model.sizes
+    if _casts_again(setup) or setup.adapters is not None:  # frozen weights need no input
+        return 0
     if has_autocast(setup) and not setup.compiled:
         # each linear layer casts its input for itself: autocast remembers copies of weights only
         read = 1 if sizes.fused_qkv else 3
-        read += 1 if sizes.fused_gate_up or not sizes.gated else 2
-    if _casts_again(setup) or setup.adapters is not None:  # frozen weights need no input
-        read = 0
-    inputs = 1 if sizes.parallel and sizes.layer_norm else count
-    return inputs * compute_norm(setup) + read * width * h
+        return read + (1 if sizes.fused_gate_up or not sizes.gated else 2)
+    return min(_count(setup), 2)
 
 
 def _masks(setup: Setup) -> float:

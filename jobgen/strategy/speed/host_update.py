@@ -18,6 +18,15 @@ copy it (deepspeed/runtime/zero/stage_1_and_2.py): 18 for its norm in fp64
 _OFFLOADS_BESIDE = ("torchtune",)
 """Frameworks that move checkpoints to the host beside what they compute."""
 
+_UNCLIPPED = ("torchtune",)
+"""Frameworks that clip no gradients by default (torchtune, recipes/full_finetune_distributed.py,
+``clip_grad_norm``)."""
+
+
+def count_clipping(setup: Setup) -> int:
+    """Passes over gradients by which a framework clips them: two read, and one writes."""
+    return 0 if setup.framework in _UNCLIPPED else 3
+
 
 def compute_host_update(
     setup: Setup, machine: ClusterHardware, local: float, states: float, backward: float
@@ -69,7 +78,7 @@ def _run_fsdp(
     gather brings them anew. Gradients come in the type of the parameters when they are reduced,
     beside the backward pass (torch 2.13, distributed/fsdp/_runtime_utils.py, ``_offload_grad``);
     FSDP2 waits for those that it adds to others on the host (_fully_shard/_fsdp_collectives.py,
-    ``foreach_reduce``). Clipping reads them twice and writes them once."""
+    ``foreach_reduce``), which clipping then reads and writes."""
     width, reduced = setup.recipe.params, 1 if setup.unsynced else setup.batch.accumulation
     each = local * width / machine.host
     late, added = max(0.0, each - backward), 0
@@ -77,8 +86,8 @@ def _run_fsdp(
     if TRAITS[setup.strategy].family == "fsdp2":
         added = reduced - 1
         moved = late + each * added
-    passes = 3 * width * (1 + added)
-    each = _get_adam_seconds(setup, machine) + passes / rates.get_host_memory_rate(machine)
+    passes = width * (count_clipping(setup) + 3 * added)
+    each = _get_torch_seconds(setup, machine) + passes / rates.get_host_memory_rate(machine)
     return local * ranks * each, moved
 
 
@@ -101,10 +110,18 @@ def _run_deepspeed(
 
 
 def _get_adam_seconds(setup: Setup, machine: ClusterHardware) -> float:
-    """Seconds of Adam for one parameter."""
-    zero = TRAITS[setup.strategy].family == "zero"
-    joined = setup.fused_step or (zero and setup.cpu_adam)
-    return rates.get_adam_seconds(machine, joined=joined)
+    """Seconds of Adam for one fp32 parameter of ZeRO's."""
+    return rates.get_adam_seconds(machine, joined=setup.fused_step or setup.cpu_adam)
+
+
+def _get_torch_seconds(setup: Setup, machine: ClusterHardware) -> float:
+    """Seconds of torch's Adam for one parameter. The fused kernel reads parameter, gradient and
+    moments, all of the parameter's type, and writes all but the gradient
+    (aten/src/ATen/native/cpu/FusedAdamKernel.cpp, ``adam_fused_step_impl``)."""
+    if not setup.fused_step:
+        return rates.get_adam_seconds(machine, joined=False)
+    width = setup.recipe.master or setup.recipe.params
+    return (3 * width + 2 * setup.recipe.moments) / rates.get_host_memory_rate(machine)
 
 
 def _move_gradients(setup: Setup, machine: ClusterHardware, local: float, backward: float) -> float:

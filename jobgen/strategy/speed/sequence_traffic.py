@@ -22,7 +22,8 @@ def list_tensor(setup: Setup) -> Iterator[Traffic]:
 
     Backward, Megatron reduces the input's gradient beside the product that makes the weights', and
     gathers the input, of which each rank kept its part, beside the one that makes that gradient
-    (core/tensor_parallel/layers.py, LinearWithGradAccumulationAndAsyncCommunication). Its experts
+    (core/tensor_parallel/layers.py, LinearWithGradAccumulationAndAsyncCommunication), unless all of
+    the input was kept. Its experts
     take the tokens of each rank as they are divided along the sequence: there, attention alone
     gathers and reduces.
     """
@@ -36,7 +37,8 @@ def list_tensor(setup: Setup) -> Iterator[Traffic]:
         each -= count_sparse_layers(setup) * setup.batch.accumulation
     again = 1 + (setup.recompute == "full")
     beside: When = "product" if setup.overlap_tp else "layer"
-    reduced: When = "backward" if setup.framework == "megatron" else beside
+    hides = setup.framework == "megatron" and not setup.keeps_gathered
+    reduced: When = "backward" if hides else beside
     if not setup.sequence_parallel:
         yield Traffic("all-reduce", "activations", ranks, payload, each * again, beside)
         yield Traffic("all-reduce", "activations", ranks, payload, each, reduced)
@@ -48,7 +50,7 @@ def list_tensor(setup: Setup) -> Iterator[Traffic]:
         yield Traffic("all-gather", "activations", ranks, payload, each * again, beside)
         yield Traffic("reduce-scatter", "activations", ranks, payload, each * again, beside)
         yield Traffic("all-gather", "activations", ranks, payload, each, beside)
-        if setup.framework == "megatron":
+        if hides:
             yield Traffic("all-gather", "activations", ranks, payload, each, "backward")
         yield Traffic("reduce-scatter", "activations", ranks, payload, each, reduced)
 

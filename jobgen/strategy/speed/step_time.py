@@ -245,7 +245,7 @@ def _update(setup: Setup, machine: ClusterHardware, passes: Passes) -> tuple[flo
 
     In place: parameters, gradients, master and moments are read, and all but gradients written. One
     kernel for each operation instead, as PyTorch's foreach Adam, reads and writes 20 fp32 values of
-    each element. Clipping reads gradients twice and writes them once.
+    each element.
     """
     trait, recipe, mesh = TRAITS[setup.strategy], setup.recipe, setup.mesh
     mine = count_largest_stage(setup, learned=True).params
@@ -262,7 +262,8 @@ def _update(setup: Setup, machine: ClusterHardware, passes: Passes) -> tuple[flo
         )
         return update + cast, moved + copied
     bytes_ = (2 * states + recipe.grads) if setup.fused_step else 20 * rates.FP32
-    update = local * (bytes_ + 3 * recipe.grads) / rates.get_memory_rate(machine)
+    bytes_ += host_update.count_clipping(setup) * recipe.grads
+    update = local * bytes_ / rates.get_memory_rate(machine)
     return update + cast, moved
 
 

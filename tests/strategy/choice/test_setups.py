@@ -131,13 +131,27 @@ def test_gradients_lie_in_ddps_buckets_or_beside_them(
     framework: str, view: bool | None, copied: bool
 ) -> None:
     found = setup(framework, {"type": "ddp", "gradient_as_bucket_view": view})
-    assert found.copied_grads is copied
+    assert (found.copied_grads, found.persistent_grads) == (copied, not copied)
+
+
+@pytest.mark.parametrize(("framework", "kept"), [("torchtitan", True), ("megatron", False)])
+def test_torchtitans_linear_layers_keep_what_tp_gathers(framework: str, kept: bool) -> None:
+    found = setup(framework, {"type": "3d"}, tp=2)
+    assert (found.sequence_parallel, found.keeps_gathered) == (True, kept)
+    assert not setup(framework, {"type": "3d"}, pp=2).keeps_gathered
 
 
 def test_copied_gradients_cost_their_bytes_once_more() -> None:
-    apart = setup(strategy={"type": "ddp", "gradient_as_bucket_view": False})
-    more = peak(apart) - peak(setup())
+    def find(view: bool, **batch: int) -> Setup:
+        return setup(strategy={"type": "ddp", "gradient_as_bucket_view": view}, **batch)
+
+    added = {"micro_batch": 1, "global_batch": 64}
+    apart, views = find(view=False, **added), find(view=True, **added)
+    assert apart.batch.accumulation > 1
+    more = peak(apart) - peak(views)
     assert more == pytest.approx(4 * apart.model.count, rel=0.01)
+    # those of one micro-batch are None until the loss is computed, where memory is most
+    assert peak(find(view=False)) == pytest.approx(peak(find(view=True)), rel=0.01)
 
 
 def test_a_fused_optimizer_makes_no_temporaries() -> None:

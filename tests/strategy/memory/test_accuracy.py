@@ -431,6 +431,24 @@ def test_internevo_steps_with_torchs_adamw_over_fp32_copies() -> None:
     assert (setup.fused_step, setup.unsynced) == (False, False)
 
 
+def test_ddps_gradients_lie_beside_its_buckets_and_torch_2_lets_go_of_them() -> None:
+    def find(**cells: str) -> tuple[bool, bool]:
+        setup = read(strategy="DDP", **{"n_gpus": "8", "dp": "8", "notes": "", **cells}).setup
+        return setup.copied_grads, setup.persistent_grads
+
+    trainer = {"source": "https://github.com/huggingface/transformers"}
+    assert find(**trainer) == (True, False)
+    assert find(**trainer, notes="torch 1.10 or older") == (True, True)
+    assert find(**trainer, n_gpus="1", dp="1") == (False, False)
+    assert find(**trainer, notes="Megatron-LM 1.1.5") == (False, True)
+
+
+def test_torchtune_shards_embedding_and_output_layer_apart_where_its_config_has_them() -> None:
+    tune = {"source": "https://github.com/pytorch/torchtune", "strategy": "FSDP2 full"}
+    assert not read(**tune, notes="").setup.split_root
+    assert read(**tune, notes="units of FSDP (custom_sharded_layers)").setup.split_root
+
+
 def test_a_run_on_gpus_of_unknown_power_is_not_timed() -> None:
     assert len(score().score_steps([read()])) == 1
     assert score().score_steps([read(notes="power limited B200")]) == []

@@ -122,6 +122,14 @@ def test_tensor_parallel_ranks_that_share_an_expert_have_all_of_its_tokens() -> 
     assert layer(whole, **sparse) - layer(whole, experts=Experts(8, 1, 2 * F)) == tokens / 2
 
 
+def test_linear_layers_keep_their_part_of_the_input_or_all_that_they_gathered() -> None:
+    shared = SMALL._replace(mesh=Mesh(1, 1, tp=4), sequence_parallel=True)
+    gathered = shared._replace(keeps_gathered=True)
+    assert layer(gathered) - layer(shared) == 2 * 2 * H * 3 / 4
+    kept = compute_kept(gathered)
+    assert kept.last - compute_kept(shared).last == gathered.tokens * 2 * H * 3 / 4
+
+
 def test_experts_keep_a_copy_of_the_token_for_each_that_it_passes() -> None:
     sparse = layer(experts=Experts(8, 2, F))
     assert sparse == 2 * NORM + ATTENTION + 2 * (4 * 2 * F) + 2 * (2 * 2 * H)

@@ -101,6 +101,13 @@ def test_fsdp_steps_with_torchs_adam_and_clips_on_the_host(fused: bool, expected
     assert update == pytest.approx(8 * PARAMS * (expected + 12 / HOST))
 
 
+def test_torchs_fused_adam_passes_16_bits_of_all_that_is_pure_and_torchtune_clips_nothing() -> None:
+    for framework, clipped in (("torch", 6), ("torchtune", 0)):
+        asked = offloaded("fsdp2", framework=framework, recipe=PURE)
+        update, _ = compute_host_update(asked, A100, PARAMS, STATES, 60.0)
+        assert update == pytest.approx(8 * PARAMS * (14 + clipped) / HOST)
+
+
 def test_fsdp_copies_gradients_as_they_are_stored_and_no_parameters_back() -> None:
     for recipe, width in ((AUTOCAST, 4), (PURE, 2)):
         asked = offloaded("fsdp", framework="torch", recipe=recipe)

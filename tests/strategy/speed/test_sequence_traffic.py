@@ -36,6 +36,13 @@ def test_torchs_asynchronous_tp_reduces_gradients_of_inputs_alone() -> None:
     assert whole == [128, 128, 64, 64]  # two of each of 32 layers, and those forward once more
 
 
+def test_what_was_kept_whole_is_not_gathered_again_and_nothing_hides_its_gradient() -> None:
+    asked = setup("3d", mesh=Mesh(1, 1, tp=8), framework="megatron", sequence_parallel=True)
+    again, kept = list_when(asked), list_when(asked._replace(keeps_gathered=True))
+    assert again[3:] == [("all-gather", "backward"), ("reduce-scatter", "backward")]
+    assert kept == [*again[:3], ("reduce-scatter", "layer")]
+
+
 def test_operands_with_a_scale_for_each_row_are_gathered_alone_in_16_bits() -> None:
     assert [gathers_beside(one) for one in (BESIDE, NARROW, ROWWISE)] == [True, True, False]
     assert {when for what, when in list_when(ROWWISE) if what == "all-gather"} == {"layer"}
