@@ -10,7 +10,7 @@ from jobgen.errors import Diagnostic, Invalid, raise_errors
 from jobgen.model.decision import Setting
 from jobgen.model.plan import Estimate, Part, Shape
 from jobgen.named_tuple import NamedTuple
-from jobgen.resolve import planner_request
+from jobgen.resolve import planner_checks, planner_request
 from jobgen.resolve.arguments import PlannedArguments, check_arguments
 from jobgen.resolve.checkpoint_folder import check_options
 from jobgen.resolve.deepspeed_files import check_configs
@@ -93,12 +93,12 @@ def plan_training(look: Inputs, size: Shape, launcher: str, runs: Program, sized
         *note_quantized(look, decided, train),
     )
     checks = (
-        *((planner_request.check_memory(look, size, estimate),) if estimate else ()),
-        *planner_request.check_sizes(look, request),
+        *((planner_checks.check_memory(look, size, estimate),) if estimate else ()),
+        *planner_checks.check_sizes(look, request),
         *check_layer_classes(look.spec, look.facts.texts),
         *check_measured(look, train),
-        *planner_request.check_layout(look, chosen, request),
-        *planner_request.check_precision(look, chosen, request),
+        *planner_checks.check_layout(look, chosen, request),
+        *planner_checks.check_precision(look, chosen, request),
         *clashes,
         *(one.check for one in differing),
         *check_readers(look.spec, look.facts, launcher, decided.framework, made.args),
