@@ -267,8 +267,10 @@ def test_a_tight_plan_is_warned_of(jobgen: Jobgen, folder: Path) -> None:
     assert said.code == Exit.DONE
     assert "\nMemory    tight: " in said.out
     text = " ".join(said.out.split())
-    assert re.search(r" up to [0-9.]+ needed; ", text)
-    assert len(re.findall(r"up to [0-9.]+ (?!GPU-hours)", text)) == 1, "the bound once"
+    interval = re.search(r"of ([0-9.]+) GiB per GPU \(90 %: [0-9.]+\u2013([0-9.]+)\)", text)
+    assert interval
+    assert float(interval[1]) < float(interval[2]), "the upper end does not fit"
+    assert not re.findall(r"up to [0-9.]+ (?!GPU-hours)", text), "the bound once"
     (warned,) = [
         one
         for one in json.loads(jobgen("plan", *ON, *sets, "--json").out)["warnings"]

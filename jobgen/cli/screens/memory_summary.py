@@ -76,8 +76,6 @@ def _list_decisive(option: StrategyOption, advice: Advice) -> tuple[list[str], l
     words = []
     if option.verdict in {"no", "unknown"}:
         words = [why] if (why := option.note or "; ".join(option.memory.doubts)) else []
-    elif option.verdict == "tight":
-        words = [f"up to {to_gib(option.memory.ample)} needed"]
     words += ["measured on fake tensors"] if option.setup.measured else []
     limit, verdict = advice.limit, option.memory.judge(advice.limit)
     assumed = list_assumptions(option.setup, advice.factor)
