@@ -195,7 +195,7 @@ def _check_model(arch: Architecture, request: FrameworkRequest) -> Iterator[Trai
     lacking = [what for has, what in _list_lacking(arch) if has]
     if lacking:
         name = arch.name or "train.model"
-        message = f"Megatron-LM has no arguments for {name}: {', '.join(lacking)}"
+        message = f"jobgen has no arguments of Megatron-LM for {name}: {', '.join(lacking)}"
         hint = "write the sizes of a model without it as a mapping, or, if the program builds "
         yield TrainDiagnostic(
             "J252", message, ("model",), f"{hint}its own layers, pass them with --spec in run:"

@@ -38,6 +38,7 @@ class ModelFamily(NamedTuple):
 
 _HALF = {"rotary": "part", "rotary_percent": 0.5}
 _QUARTER = {"rotary": "part", "rotary_percent": 0.25}
+_ADJACENT = {"special": "rotation of adjacent elements"}
 _TIED = {"tie_word_embeddings": ("tied",)}
 _BIAS = {**_TIED, "attention_bias": ("qkv_bias", "out_bias")}
 _BIASES = {**_BIAS, "mlp_bias": ("mlp_bias",)}
@@ -71,7 +72,7 @@ _GLM = {
     "fused_gate_up": True,
     "qkv_bias": True,
     **_HALF,
-    "special": "rotation of adjacent elements",
+    **_ADJACENT,
 }
 _N: Keys = {
     "layers": ("n_layer", "num_hidden_layers"),
@@ -106,9 +107,16 @@ FAMILIES: Mapping[str, ModelFamily] = {
         experts={"transposed": True},
     ),
     "cwm": LLAMA,
-    "arcee": LLAMA._replace(has={"gated": False}),
-    "nemotron": LLAMA._replace(has={"gated": False, "layer_norm": True, **_HALF}),
-    "helium": LLAMA._replace(has={"wide_norm": True}),
+    "arcee": LLAMA._replace(has={"gated": False, "special": "squared ReLU"}),
+    "nemotron": LLAMA._replace(
+        has={
+            "gated": False,
+            "layer_norm": True,
+            **_HALF,
+            "special": "squared ReLU, and norms with weights around 0",
+        }
+    ),
+    "helium": LLAMA._replace(has={"wide_norm": True, **_ADJACENT}),
     "seed_oss": ModelFamily(
         {"qkv_bias": True, **_DROPPED},
         {
@@ -119,9 +127,11 @@ FAMILIES: Mapping[str, ModelFamily] = {
         },
     ),
     "ernie4_5": ModelFamily(
-        {"tied": True}, {**_TIED, "use_bias": ("qkv_bias", "out_bias", "mlp_bias")}
+        {"tied": True, **_ADJACENT}, {**_TIED, "use_bias": ("qkv_bias", "out_bias", "mlp_bias")}
     ),
-    "exaone4": ModelFamily({"qk_norm": "head"}, _TIED),
+    "exaone4": ModelFamily(
+        {"qk_norm": "head", "special": "norms behind attention and the feed-forward layer"}, _TIED
+    ),
     "hunyuan_v1_dense": ModelFamily({"qk_norm": "head"}, _BIAS),
     "dots1": ModelFamily({"qk_norm": "head"}, _BIAS, experts=_NONE),
     "phimoe": ModelFamily(
@@ -246,7 +256,7 @@ FAMILIES: Mapping[str, ModelFamily] = {
     "kimi_k2": _DEEPSEEK,
     "glm4_moe_lite": _DEEPSEEK,
     "youtu": _DEEPSEEK._replace(experts=None),
-    "minicpm3": _DEEPSEEK._replace(experts=None),
+    "minicpm3": _DEEPSEEK._replace(experts=None, has=_GRANITE),
     "olmo": ModelFamily({"norms": 0, "final_norm": False}, _BIAS),
     "olmo2": _OLMO2,
     "olmo3": _OLMO2,
