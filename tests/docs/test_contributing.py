@@ -259,7 +259,7 @@ def test_a_parser_is_a_module_a_fact_and_a_row(copy: Copy) -> None:
     imported = "from jobgen.survey.slurm_site import reservations\n"
     table.write_text(table.read_text().replace("\nFACTS =", f"{imported}\nFACTS =", 1))
     assert "2 passed" in copy.pytest(*tests)
-    fast = "reservation and not ten_megabytes"
+    fast = "reservation and not megabytes"
     mutated = copy.pytest("tests/survey/test_mutations.py", "-k", fast)
     assert "9 passed" in mutated, mutated
 
