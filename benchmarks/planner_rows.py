@@ -397,6 +397,7 @@ def _setup(said: Mapping[str, str]) -> Setup:
         or _FUSED_NORMS.search(said["source"] + said["notes"]) is not None,
         wide_rotation="QwenLM/Qwen " in said["source"],
         fused_activation=(framework == "megatron" and not legacy) or _has_liger(said),
+        vocab_divisor=1 if framework == "nanotron" else 128,
         fused_attention=(framework in {"nanotron", "megatron"} and not legacy) or _has_engine(said),
         legacy=legacy,
         hidden_dropout="hidden dropout" in said["notes"] or (dropped and shape.hidden_dropout),

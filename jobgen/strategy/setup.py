@@ -154,6 +154,9 @@ class Setup(NamedTuple):
     says so: a byte of each element is kept."""
     attention_dropout: bool = False
     """So are scores after softmax, by the models of transformers: flash attention keeps none."""
+    vocab_divisor: int = 128
+    """Megatron-LM's vocabulary is a multiple of this on each rank of tp, and nanotron's of 1
+    (``make_vocab_size_divisible_by``, by default)."""
     legacy: bool = False
     """Layers of Megatron-LM before megatron-core (``--use-legacy-models``): a gated activation and
     rotation are single operations, and attention is flash-attn's own kernel, for which keys and

@@ -63,7 +63,7 @@ def test_widths_of_an_odd_multiple_of_8_are_slow_where_cublas_has_no_large_tiles
 
 def test_a_vocabulary_that_is_no_multiple_of_8_is_slow_unless_megatron_pads_it() -> None:
     # nanoGPT is a quarter faster with 50304 (twitter.com/karpathy/status/1621578354024677377)
-    def compute(framework: str, gpu: str, vocab: int) -> float:
+    def compute(framework: str, gpu: str, vocab: int, divisor: int = 128) -> float:
         shape = Architecture("gpt2", 12, 768, 12, 12, 64, 3072, vocab, gated=False, tied=True)
         asked = setup(
             model=build_model(shape),
@@ -72,14 +72,16 @@ def test_a_vocabulary_that_is_no_multiple_of_8_is_slow_unless_megatron_pads_it()
             recipe=AUTOCAST,
             framework=framework,
             compiled=framework == "torch",
+            vocab_divisor=divisor,
         )
         return compute_step(asked, build_machine(gpus()[gpu], 8, 25e9, "infiniband")).compute
 
-    def slower(framework: str, gpu: str = "A100-SXM4-40GB") -> float:
-        return compute(framework, gpu, 50257) / compute(framework, gpu, 50304)
+    def slower(framework: str, gpu: str = "A100-SXM4-40GB", divisor: int = 128) -> float:
+        return compute(framework, gpu, 50257, divisor) / compute(framework, gpu, 50304)
 
     assert 1.2 < slower("torch") < 1.4
     assert slower("megatron") == pytest.approx(1.0, abs=0.001)
+    assert slower("megatron", divisor=1) > 1.1
     assert slower("torch", "MI300X-192GB") == pytest.approx(1.0, abs=0.02)
 
 
