@@ -197,6 +197,18 @@ def test_a_rotation_in_fp32_is_cast_around_its_kernel() -> None:
     assert count_kernels(wide, tensors) - count_kernels(one, tensors) == 4
 
 
+def test_a_divided_sequence_is_gathered_and_reduced_twice_but_for_experts() -> None:
+    def more(experts: Experts | None) -> int:
+        shape = Architecture("llama", 4, 512, 4, 4, 128, 512, 1024, experts=experts)
+        one = setup("3d", model=build_model(shape), mesh=Mesh(1, 1, tp=2), framework="megatron")
+        tensors = one.model.layers[0].tensors
+        divided = one._replace(sequence_parallel=True)
+        return count_kernels(divided, tensors) - count_kernels(one, tensors)
+
+    assert more(None) == 2 * 5  # kernels that a collective takes the time of
+    assert more(Experts(8, 2, 512)) == 0
+
+
 def test_adapters_multiply_in_their_own_type_or_joined_with_the_weights() -> None:
     base = setup(model=build_model(Architecture("lora", 4, 4096, 32, 8, 128, 14336, 32000)))
     lora = Adapters(8, ("q_proj",))
