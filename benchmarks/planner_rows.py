@@ -395,6 +395,7 @@ def _setup(said: Mapping[str, str]) -> Setup:
         step_in_backward="in bwd" in said["optimizer"],
         fused_norms=framework in {"megatron", "megatron-deepspeed"}
         or _FUSED_NORMS.search(said["source"] + said["notes"]) is not None,
+        joined_norms=framework == "torchtitan" and _is_recent(said, month=9),
         wide_rotation="QwenLM/Qwen " in said["source"],
         fused_activation=(framework == "megatron" and not legacy) or _has_liger(said),
         vocab_divisor=1 if framework == "nanotron" else 128,

@@ -91,7 +91,7 @@ def count_kernels(setup: Setup, tensors: tuple[Tensor, ...]) -> int:
         sums = 4 if setup.sequence_parallel and not has_experts(tensors) else 2
         summed = sums * _COLLECTIVE_OPS if setup.mesh.tp > 1 and not setup.graphed else 0
         return _count_megatron_ops(setup, tensors) + summed + _LORA_OPS * adapted
-    fused = sizes.layer_norm or setup.fused_norms
+    fused = sizes.layer_norm or setup.fused_norms or setup.joined_norms
     norms = sizes.norms * (1 if fused else 6)
     turned = 2 if setup.fused_norms else 10
     turned += 4 * setup.wide_rotation
