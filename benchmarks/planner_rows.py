@@ -396,8 +396,10 @@ def _setup(said: Mapping[str, str]) -> Setup:
         step_in_backward="in bwd" in said["optimizer"],
         fused_norms=framework in {"megatron", "megatron-deepspeed"}
         or _FUSED_NORMS.search(said["source"] + said["notes"]) is not None,
+        joined_norms=framework == "torchtitan" and _is_recent(said, month=9),
         wide_rotation="QwenLM/Qwen " in said["source"],
         fused_activation=(framework == "megatron" and not legacy) or _has_liger(said),
+        vocab_divisor=1 if framework == "nanotron" else 128,
         fused_attention=(framework in {"nanotron", "megatron"} and not legacy) or _has_engine(said),
         legacy=legacy,
         hidden_dropout="hidden dropout" in said["notes"] or (dropped and shape.hidden_dropout),

@@ -142,6 +142,10 @@ class Setup(NamedTuple):
     fused_norms: bool = False
     """RMSNorm and rotation are one kernel each, as with flash-attn's, Liger's or Transformer
     Engine's: a norm keeps its input and no copy in fp32."""
+    joined_norms: bool = False
+    """RMSNorm alone is one kernel that keeps its input, as torch's own since 2.9 where its weight
+    has the input's type (pytorch/pytorch, pull request 153666: ``_fused_rms_norm``), which
+    torchtitan takes (models/common/nn_modules.py)."""
     wide_rotation: bool = False
     """Queries and keys are cast to fp32 for the one kernel of their rotation, and back."""
     fused_attention: bool = False
@@ -154,6 +158,9 @@ class Setup(NamedTuple):
     says so: a byte of each element is kept."""
     attention_dropout: bool = False
     """So are scores after softmax, by the models of transformers: flash attention keeps none."""
+    vocab_divisor: int = 128
+    """Megatron-LM's vocabulary is a multiple of this on each rank of tp, and nanotron's of 1
+    (``make_vocab_size_divisible_by``, by default)."""
     legacy: bool = False
     """Layers of Megatron-LM before megatron-core (``--use-legacy-models``): a gated activation and
     rotation are single operations, and attention is flash-attn's own kernel, for which keys and

@@ -148,6 +148,7 @@ def build_setup(strategy: Strategy, ask: Ask, train: Train | None = None) -> Set
         tf32=ask.tf32,
         compiled=train.compiled,
         fused_norms=native,
+        joined_norms=framework == "torchtitan",
         repeat_kv=framework == "torchtitan" or legacy,
         sequence_parallel=mesh.tp > 1 and framework in {"torchtitan", "megatron"},
         keeps_gathered=mesh.tp > 1 and framework == "torchtitan",

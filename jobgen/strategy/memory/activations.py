@@ -17,6 +17,7 @@ from jobgen.strategy.memory.layer import (
     get_softmax_bytes,
     get_width_divisor,
     has_autocast,
+    has_joined_norms,
     keep_all,
     keep_feed_forward,
     keep_multiplied,
@@ -88,7 +89,7 @@ def _norm_backward(setup: Setup) -> float:
     the mean and of the square, and the square's two factors. What the weight multiplied is gone.
     """
     sizes, width = setup.model.sizes, setup.recipe.compute
-    if setup.compiled or setup.fused_norms or sizes.layer_norm:
+    if has_joined_norms(setup) or sizes.layer_norm:
         return 2.0 * width * sizes.hidden / get_width_divisor(setup)
     return (5.0 * FP32 - keep_multiplied(setup)) * sizes.hidden / get_width_divisor(setup)
 

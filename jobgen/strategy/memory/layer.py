@@ -65,7 +65,7 @@ def keep_all(setup: Setup) -> float:
 def compute_norm(setup: Setup) -> float:
     """Bytes that one norm keeps, without its output."""
     sizes, width, h = setup.model.sizes, setup.recipe.compute, setup.model.sizes.hidden
-    if setup.compiled or setup.fused_norms:
+    if has_joined_norms(setup):
         return get_residual_bytes(setup) * h  # the norm is computed again from its input
     if sizes.layer_norm:
         return (FP32 if has_autocast(setup) else width) * h  # autocast: layer_norm runs in fp32
@@ -83,7 +83,12 @@ def keep_multiplied(setup: Setup) -> int:
 def keeps_input(setup: Setup) -> bool:
     """Whether what the first norm keeps is the layer's input itself, not a copy in fp32."""
     copied = not setup.model.sizes.layer_norm and get_residual_bytes(setup) < FP32
-    return setup.compiled or setup.fused_norms or not copied
+    return has_joined_norms(setup) or not copied
+
+
+def has_joined_norms(setup: Setup) -> bool:
+    """Whether an RMSNorm is one kernel."""
+    return setup.compiled or setup.fused_norms or setup.joined_norms
 
 
 def _count(setup: Setup) -> int:
@@ -161,10 +166,12 @@ def _normed_heads(setup: Setup) -> float:
     if not sizes.qk_norm or setup.compiled:
         return 0.0
     heads = sizes.heads + sizes.kv_heads
-    frozen = setup.adapters is not None
-    multiplied = FP32 if sizes.wide_norm else setup.recipe.compute
     sums = FP32 * (heads if sizes.qk_norm == "head" else 2)
-    return float((FP32 + (0 if frozen else multiplied)) * heads * sizes.head_dim + sums)
+    each = setup.recipe.compute
+    if not setup.joined_norms:
+        multiplied = FP32 if sizes.wide_norm else setup.recipe.compute
+        each = FP32 + (0 if setup.adapters is not None else multiplied)
+    return float(each * heads * sizes.head_dim + sums)
 
 
 def keep_score(setup: Setup) -> float:

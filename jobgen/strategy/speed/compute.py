@@ -32,9 +32,6 @@ full_finetune_single_device.py), so that it is called as a whole: others compile
 _CHECKPOINTS_BLOCKS = ("automodel",)
 """Frameworks that checkpoint a layer's attention and its feed-forward block apart
 (nemo_automodel/components/distributed/parallelizer.py)."""
-_PADDED = 128
-"""Megatron-LM's vocabulary is a multiple of this on each rank of tp, by default
-(``--make-vocab-size-divisible-by``)."""
 _ROWS = ("o_proj", "down_proj")
 """Matrices whose rows tp divides."""
 
@@ -209,5 +206,5 @@ def _pad_vocabulary(setup: Setup) -> int:
     vocab = setup.model.sizes.vocab
     if not setup.framework.startswith("megatron"):
         return vocab
-    divisor = _PADDED * setup.mesh.tp
+    divisor = setup.vocab_divisor * setup.mesh.tp
     return -(-vocab // divisor) * divisor

@@ -115,7 +115,7 @@ def _count_stream(setup: Setup, e: int) -> int:
     fused = setup.compiled or setup.framework == "megatron"
     sums = 2 * (2 * stream if fused else 2 * stream + e)
     cast = setup.recipe.compute if setup.compiled else stream
-    if fused or setup.fused_norms or sizes.layer_norm:
+    if fused or setup.fused_norms or setup.joined_norms or sizes.layer_norm:
         norm = stream + cast
     else:
         norm = 28 if stream == rates.FP32 else 6 * e + 24

@@ -85,10 +85,13 @@ def count_kernels(setup: Setup, tensors: tuple[Tensor, ...]) -> int:
     if setup.compiled:
         return 2 * linear + _LORA_OPS * adapted
     if setup.framework.startswith("megatron"):
-        # two sums over the ranks of tp, each with an event and a wait before it and after it
-        summed = 2 * _COLLECTIVE_OPS if setup.mesh.tp > 1 and not setup.graphed else 0
+        # two sums over the ranks of tp, each with an event and a wait before it and after it; along
+        # a divided sequence, two gathers and two reductions (core/tensor_parallel/layers.py), but
+        # for experts, which take tokens as they are divided
+        sums = 4 if setup.sequence_parallel and not has_experts(tensors) else 2
+        summed = sums * _COLLECTIVE_OPS if setup.mesh.tp > 1 and not setup.graphed else 0
         return _count_megatron_ops(setup, tensors) + summed + _LORA_OPS * adapted
-    fused = sizes.layer_norm or setup.fused_norms
+    fused = sizes.layer_norm or setup.fused_norms or setup.joined_norms
     norms = sizes.norms * (1 if fused else 6)
     turned = 2 if setup.fused_norms else 10
     turned += 4 * setup.wide_rotation

@@ -141,6 +141,10 @@ def test_torchtitans_linear_layers_keep_what_tp_gathers(framework: str, kept: bo
     assert not setup(framework, {"type": "3d"}, pp=2).keeps_gathered
 
 
+def test_torchtitans_norms_are_torchs_own_kernels() -> None:
+    assert [setup(name).joined_norms for name in ("torchtitan", "torch")] == [True, False]
+
+
 def test_copied_gradients_cost_their_bytes_once_more() -> None:
     def find(view: bool, **batch: int) -> Setup:
         return setup(strategy={"type": "ddp", "gradient_as_bucket_view": view}, **batch)

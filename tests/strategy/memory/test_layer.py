@@ -122,6 +122,13 @@ def test_tensor_parallel_ranks_that_share_an_expert_have_all_of_its_tokens() -> 
     assert layer(whole, **sparse) - layer(whole, experts=Experts(8, 1, 2 * F)) == tokens / 2
 
 
+def test_torchs_own_norms_keep_their_inputs_alone() -> None:
+    # of torch.nn.RMSNorm on a GPU, saved_tensors_hooks lists its input, its weight and a root
+    joined = SMALL._replace(joined_norms=True)
+    assert layer() - layer(joined) == 2 * (NORM - 2 * H - 2 * H - 4)
+    assert layer(joined, qk_norm="head") - layer(joined) == 2 * (A + G) * D + 4 * (A + G)
+
+
 def test_linear_layers_keep_their_part_of_the_input_or_all_that_they_gathered() -> None:
     shared = SMALL._replace(mesh=Mesh(1, 1, tp=4), sequence_parallel=True)
     gathered = shared._replace(keeps_gathered=True)

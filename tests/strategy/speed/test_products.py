@@ -63,7 +63,7 @@ def test_widths_of_an_odd_multiple_of_8_are_slow_where_cublas_has_no_large_tiles
 
 def test_a_vocabulary_that_is_no_multiple_of_8_is_slow_unless_megatron_pads_it() -> None:
     # nanoGPT is a quarter faster with 50304 (twitter.com/karpathy/status/1621578354024677377)
-    def compute(framework: str, gpu: str, vocab: int) -> float:
+    def compute(framework: str, gpu: str, vocab: int, divisor: int = 128) -> float:
         shape = Architecture("gpt2", 12, 768, 12, 12, 64, 3072, vocab, gated=False, tied=True)
         asked = setup(
             model=build_model(shape),
@@ -72,14 +72,16 @@ def test_a_vocabulary_that_is_no_multiple_of_8_is_slow_unless_megatron_pads_it()
             recipe=AUTOCAST,
             framework=framework,
             compiled=framework == "torch",
+            vocab_divisor=divisor,
         )
         return compute_step(asked, build_machine(gpus()[gpu], 8, 25e9, "infiniband")).compute
 
-    def slower(framework: str, gpu: str = "A100-SXM4-40GB") -> float:
-        return compute(framework, gpu, 50257) / compute(framework, gpu, 50304)
+    def slower(framework: str, gpu: str = "A100-SXM4-40GB", divisor: int = 128) -> float:
+        return compute(framework, gpu, 50257, divisor) / compute(framework, gpu, 50304)
 
     assert 1.2 < slower("torch") < 1.4
     assert slower("megatron") == pytest.approx(1.0, abs=0.001)
+    assert slower("megatron", divisor=1) > 1.1
     assert slower("torch", "MI300X-192GB") == pytest.approx(1.0, abs=0.02)
 
 
@@ -208,6 +210,18 @@ def test_a_rotation_in_fp32_is_cast_around_its_kernel() -> None:
     added = count_elementwise(wide, tensors) - count_elementwise(one, tensors)
     assert added == pytest.approx(16 * one.tokens * (32 + 8) * 128)
     assert count_kernels(wide, tensors) - count_kernels(one, tensors) == 4
+
+
+def test_a_divided_sequence_is_gathered_and_reduced_twice_but_for_experts() -> None:
+    def more(experts: Experts | None) -> int:
+        shape = Architecture("llama", 4, 512, 4, 4, 128, 512, 1024, experts=experts)
+        one = setup("3d", model=build_model(shape), mesh=Mesh(1, 1, tp=2), framework="megatron")
+        tensors = one.model.layers[0].tensors
+        divided = one._replace(sequence_parallel=True)
+        return count_kernels(divided, tensors) - count_kernels(one, tensors)
+
+    assert more(None) == 2 * 5  # kernels that a collective takes the time of
+    assert more(Experts(8, 2, 512)) == 0
 
 
 def test_adapters_multiply_in_their_own_type_or_joined_with_the_weights() -> None:
