@@ -94,10 +94,19 @@ UNITS = (
         )
     ),
     ("tests/examples/test_digits.py",),
+    tuple(
+        f"tests/strategy/{name}.py"
+        for name in (
+            *("test_accelerate", "test_deepspeed", "test_dsconfig", "test_hf_trainer"),
+            *("test_lightning", "test_megatron", "test_megatron_model", "test_torchtitan"),
+            *("memory/test_gpu_memory", "memory/test_memtracker"),
+            *("shapes/test_built", "speed/test_recomputed"),
+        )
+    ),
     ("tests/examples/test_reproduce.py",),
 )
-"""The files that take longest, and those that share trainings: the longest first, so that short
-ones end, and those that train beside those that wait."""
+"""The files that take longest, and those that share trainings or imports of torch and frameworks:
+the longest first, so that short ones end, and those that train beside those that wait."""
 
 
 def _unit(nodeid: str) -> str:
@@ -132,6 +141,7 @@ class Units:
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(Units())
     surroundings.forget()
+    surroundings.collect_less()
     inputs.load(free=config.getoption("--full"))
 
 

@@ -46,7 +46,7 @@ def choose_error(problems: Sequence[Diagnostic]) -> type[JobgenError] | None:
 
     An error on a line of a file comes first, a plan that only needs too much memory last.
     """
-    from jobgen.resolve.planner_request import UNFIT
+    from jobgen.resolve.planner_checks import UNFIT
 
     errors = [problem for problem in problems if problem.severity == "error"]
     others = [problem for problem in errors if problem.code != UNFIT]

@@ -247,7 +247,7 @@ Hinted = TypeVar("Hinted", "PlanCheck", "Diagnostic")
 def _name_command(check: Hinted, command: str) -> Hinted:
     """The check of memory with the command that its hint lacks; every other as it is."""
     from jobgen.resolve.measured import UNMEASURED
-    from jobgen.resolve.planner_request import UNFIT
+    from jobgen.resolve.planner_checks import UNFIT
 
     option = {UNFIT: "--section memory", UNMEASURED: "--measure"}.get(check.code)
     if option is None or not check.hint:

@@ -84,7 +84,7 @@ def prepare_preview(call: Call, job: Path, options: PlanOptions) -> Preview:
 def list_hidden_errors(preview: Preview, flags: Flags, options: PlanOptions) -> list[Diagnostic]:
     """The failed checks that no section on the screen shows."""
     from jobgen.app.plan_problems import judge
-    from jobgen.resolve.planner_request import UNFIT
+    from jobgen.resolve.planner_checks import UNFIT
 
     if flags.json or not options.sections or "checks" in options.sections:
         return []
@@ -154,7 +154,7 @@ def estimate_job(ready: PreparedJob) -> PlannerAnswer:
 
 def _failing(found: Advised, ready: PreparedJob) -> Iterator[PlanCheck]:
     from jobgen.model.decision import PlanCheck
-    from jobgen.resolve.planner_request import UNFIT
+    from jobgen.resolve.planner_checks import UNFIT
 
     shown = found.advice.first_option if found.advice else None
     calibrated = shown if found.calibrated else None

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def list_failed_lines(ready: PreparedJob) -> list[Diagnostic]:
     """The failed checks of lines of the job but memory, as warnings: nothing is submitted."""
-    from jobgen.resolve.planner_request import UNFIT
+    from jobgen.resolve.planner_checks import UNFIT
 
     failed = (judge(check) for check in ready.plan.checks if check.status == "fail")
     lines = (problem for problem in failed if problem.place and problem.code != UNFIT)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from jobgen.cli.benching import read_former, wait_and_show
 from jobgen.cli.call import Call
+from jobgen.cli.job_files import find_job
 from jobgen.cli.layout import write_hours
 from jobgen.cli.output import write_page
-from jobgen.cli.params import find_job
 from jobgen.errors import Exit, Usage
 from jobgen.named_tuple import NamedTuple
 

@@ -72,7 +72,11 @@ def _missing(tree: Tree, path: Path, fault: ValueDiagnostic) -> None:
     if any(path[:n] in tree.spoiled for n in range(1, len(path) + 1)):
         return
     place = tree.find_place(path[:-1], of_key=True) if path[:-1] else tree.find_place(())
-    tree.say("J116", f"{join_path(path)} is missing", path, fault.hint, place=place)
+    hint = fault.hint
+    folder, _, file = tree.label.rpartition("/")
+    if path == ("name",) and folder.rpartition("/")[2] == "clusters":  # -c finds it by its file
+        hint = f"add name: {file.rpartition('.')[0]}"
+    tree.say("J116", f"{join_path(path)} is missing", path, hint, place=place)
 
 
 def _unknown(tree: Tree, top: type[Form], path: Path) -> Path:

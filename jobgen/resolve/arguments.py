@@ -45,7 +45,9 @@ class PlannedArguments(NamedTuple):
     """Tokens of a sequence that the estimate is made for; None where nothing is estimated."""
 
 
-class _Found(NamedTuple):
+class FoundArgument(NamedTuple):
+    """An argument of a program that is a key of ``train``."""
+
     row: RunArgument
     text: str
     """As it is written: ``--bf16 true``, ``ds.json:4: bf16.enabled true``."""
@@ -71,7 +73,7 @@ def check_arguments(
     for program in look.spec.programs:
         if program.program.launcher is None and not forms_group(program.program, launcher):
             continue
-        for found in _read(look, program, planned.strategy.framework):
+        for found in read_arguments(look, program, planned.strategy.framework):
             value = expected.get(found.row.key)
             if value is None or _agree(found.values, value) or found.text in seen:
                 continue
@@ -113,7 +115,7 @@ def _list_expected(planned: PlannedArguments) -> Mapping[str, str | None]:
 # ---- reading
 
 
-def _read(look: Inputs, placed: PlacedProgram, framework: str) -> Iterator[_Found]:
+def read_arguments(look: Inputs, placed: PlacedProgram, framework: str) -> Iterator[FoundArgument]:
     """The arguments of a program that the table knows, and the keys of files that they name."""
     table = _table(framework)
     for option in read_options(placed.program):
@@ -126,7 +128,7 @@ def _read(look: Inputs, placed: PlacedProgram, framework: str) -> Iterator[_Foun
             yield from _read_file(look, value, place)
         elif not option.expands and (values := _translate(row, value)):
             shown = f"{name} {value}".rstrip()
-            yield _Found(row, shown if _takes(row, value) else name, values, place)
+            yield FoundArgument(row, shown if _takes(row, value) else name, values, place)
 
 
 class ParsedOption(NamedTuple):
@@ -183,7 +185,7 @@ def _translate(row: RunArgument, value: str) -> tuple[str, ...]:
     return next((row.values[word] for word in value.split() if word in row.values), ())
 
 
-def _read_file(look: Inputs, name: str, place: Place | None) -> Iterator[_Found]:
+def _read_file(look: Inputs, name: str, place: Place | None) -> Iterator[FoundArgument]:
     """What a DeepSpeed configuration says that ``run:`` names and the workdir holds."""
     from jobgen.strategy.dsconfig import user_config
     from jobgen.strategy.dsconfig.chosen import get
@@ -200,7 +202,7 @@ def _read_file(look: Inputs, name: str, place: Place | None) -> Iterator[_Found]
             continue
         word = format_value(value)
         if values := _translate(row, word):
-            yield _Found(row, f"{read.cite(path)}: {row.name} {word}", values, place)
+            yield FoundArgument(row, f"{read.cite(path)}: {row.name} {word}", values, place)
 
 
 def _number(text: str) -> float | None:
@@ -229,7 +231,9 @@ def locate_word(look: Inputs, placed: PlacedProgram, word: ShellWord) -> Place |
 # ---- judging
 
 
-def _judge(look: Inputs, found: _Found, value: str, planned: PlannedArguments) -> PlanCheck | None:
+def _judge(
+    look: Inputs, found: FoundArgument, value: str, planned: PlannedArguments
+) -> PlanCheck | None:
     """What to say of an argument that differs; None where the plan does not depend on it."""
     key, write = found.row.key, found.values[0]
     written = look.has_written("train", key)
@@ -260,7 +264,7 @@ def _judge(look: Inputs, found: _Found, value: str, planned: PlannedArguments) -
     return PlanCheck(status, said, CONTRADICTION, f"set {key}: {write} under train:", found.place)
 
 
-def _rival(found: _Found, planned: PlannedArguments, names: set[str]) -> str:
+def _rival(found: FoundArgument, planned: PlannedArguments, names: set[str]) -> str:
     """The flag of train: that excludes this one: neither takes the other back."""
     row = found.row
     if row.key != "precision" or not _is_flag(row):

@@ -1,4 +1,4 @@
-"""What the planner is asked about a job, what ``strategy: auto`` stands for, and whether it fits.
+"""What the planner is asked about a job, and what ``strategy: auto`` stands for.
 
 Everything here needs the sizes of the model and a GPU of the catalogue; without them nothing is
 said.
@@ -6,18 +6,15 @@ said.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from jobgen.errors import Diagnostic, Invalid, raise_errors
-from jobgen.model.decision import PlanCheck
 from jobgen.model.plan import Estimate, Shape
 from jobgen.model.trained import ModelShape, is_function
 from jobgen.named_tuple import NamedTuple
 from jobgen.resolve.inputs import Inputs
 from jobgen.resolve.measured import UNMEASURED, advise_measuring, find_measured
 from jobgen.resolve.torch_settings import has_expandable_segments, rounds_to_tf32
-from jobgen.wording import count
 
 if TYPE_CHECKING:
     from jobgen.model.train import Train
@@ -25,10 +22,7 @@ if TYPE_CHECKING:
     from jobgen.strategy.choice.offer import StrategyOption
     from jobgen.strategy.choice.setups import Ask
 
-UNFIT = "J251"
-"""The code of a plan that does not fit into the GPUs' memory. The hint of its check is a sentence
-that the command which shows the memory completes: only the caller has the person's words."""
-_GIB = 1 << 30
+MEASURE_MODEL = "to measure the model, set model: FILE.py:NAME of a function that builds it"
 
 
 class PlannerRequest(NamedTuple):
@@ -79,7 +73,7 @@ def build_request(look: Inputs, size: Shape, launcher: str, train: Train) -> Pla
     else:
         arch, doubt = read_architecture(train, look.facts.texts)
         if arch is None or not arch.vocab:
-            return PlannerRequest(None, doubt, auto)
+            return PlannerRequest(None, doubt, auto, doubt=doubt)
         model = build_model(arch)
     if not size.gpus_per_node:
         return PlannerRequest(None, "the job has no GPUs", auto)
@@ -139,6 +133,7 @@ def choose_strategy(
     if request.ask is None:
         raise Invalid(_diagnose_missing(look, train, request))
     from jobgen.strategy.choice import advise
+    from jobgen.strategy.estimate import GIB
 
     best = advise.choose_first(request.ask) or advise.find_least(request.ask)
     if best is None:
@@ -154,7 +149,7 @@ def choose_strategy(
         raise Invalid(look.diagnose_job("J250", message, "train", "strategy", hint=hint))
     rung, found = best
     estimate = _summarize(found, request.ask)
-    need = f"{estimate.needed / _GIB:.1f} of {estimate.limit / _GIB:.1f} GiB"
+    need = f"{estimate.needed / GIB:.1f} of {estimate.limit / GIB:.1f} GiB"
     unit = "GPU" if size.ranks_per_gpu == 1 else "rank"
     said = {"fits": "simplest strategy that fits", "tight": "simplest strategy that is tight"}
     verdict = said.get(found.verdict, "nothing fits; this one needs least")
@@ -178,7 +173,9 @@ def _diagnose_missing(look: Inputs, train: Train, request: PlannerRequest) -> Di
     if unknown is None:
         message = f"train: strategy: auto needs the sizes of the model: {request.missing}"
         sizes = "set train.model to a Hub id, a config.json or sizes"
-        if isinstance(train.model, ModelShape) and train.model.vocab is None:
+        if has_model_file(look):
+            sizes = MEASURE_MODEL
+        elif isinstance(train.model, ModelShape) and train.model.vocab is None:
             sizes = "add vocab: 128256 (that of your tokenizer) to train.model"
         hint = f"{sizes}; or name a strategy"
         key = "strategy" if train.model is None else "model"
@@ -196,54 +193,10 @@ def diagnose_train(look: Inputs, fault: TrainDiagnostic) -> Diagnostic:
     return look.diagnose_job(fault.code, message, "train", *fault.path, hint=fault.hint)
 
 
-def check_layout(
-    look: Inputs, chosen: ResolvedTrain, request: PlannerRequest
-) -> Iterator[PlanCheck]:
-    """A warning where ``auto`` divides the model only because the batch is too small, or odd, for
-    all ranks."""
-    ask, total = request.ask, chosen.train.global_batch
-    if not request.auto or ask is None or total is None:
-        return
-    from jobgen.strategy.batch import find_multiple
-    from jobgen.strategy.choice.advise import choose_first
-    from jobgen.strategy.mesh import build_mesh
-
-    ranks, every = (build_mesh(one, ask.world).data for one in (chosen.train, ask.train))
-    enough = find_multiple(ask.train, every)
-    if ranks >= every or enough == total:
-        return
-    best = choose_first(ask._replace(train=ask.train.replace(global_batch=enough)))
-    if best is None or best[1].setup.mesh.data <= ranks:
-        return
-    sizes = ((axis, getattr(chosen.train, axis)) for axis in ("tp", "pp", "cp"))
-    split = " x ".join(f"{axis} {size}" for axis, size in sizes if size > 1)
-    message = (
-        f"train: global_batch {total} leaves {count(ranks, 'data-parallel rank')} ({split}); "
-        f"with {enough}, {best[1].title} would do"
-    )
-    place = look.spec.find_place("train", "global_batch")
-    yield PlanCheck("warn", message, "J253", f"set global_batch: {enough}", place)
-
-
-def check_sizes(look: Inputs, request: PlannerRequest) -> Iterator[PlanCheck]:
-    """A warning where the estimate is for sizes that may not be the model's."""
-    if request.ask is not None and request.doubt:
-        message = f"train.model: {request.doubt}"
-        place = look.spec.find_place("train", "model")
-        hint = "to measure the model, set model: FILE.py:NAME of a function that builds it"
-        yield PlanCheck("warn", message, "J267", hint, place)
-
-
-def check_precision(
-    look: Inputs, chosen: ResolvedTrain, request: PlannerRequest
-) -> Iterator[PlanCheck]:
-    """A warning where GPUs have no 8-bit products for ``fp8``: they take longer than without."""
-    ask = request.ask
-    if ask is None or not chosen.train.fp8 or ask.machine.fast8:
-        return
-    message = f"train: {ask.machine.gpu} has no tensor cores for 8-bit floats: fp8 saves no time"
-    place = look.spec.find_place("train", "fp8")
-    yield PlanCheck("warn", message, "J236", "set fp8: false, or use Hopper GPUs or later", place)
+def has_model_file(look: Inputs) -> bool:
+    """Whether ``train.model`` is a file that was read."""
+    train = look.job.train
+    return train is not None and isinstance(train.model, str) and train.model in look.facts.texts
 
 
 def estimate_memory(chosen: ResolvedTrain, request: PlannerRequest) -> Estimate | None:
@@ -276,27 +229,3 @@ def _summarize(found: StrategyOption, ask: Ask) -> Estimate:
         tokens,
         ask.machine.gpu,
     )
-
-
-def check_memory(look: Inputs, size: Shape, estimate: Estimate) -> PlanCheck:
-    """Whether what was decided fits."""
-    need, limit = estimate.needed / _GIB, estimate.limit / _GIB
-    shown = f"{need:.0f}" if need >= 100 else f"{need:.1f}"
-    message = f"needs about {shown} GiB of the GPU's {limit:.1f} GiB"
-    if size.ranks_per_gpu > 1:
-        share = f"the {limit:.1f} GiB for each of a GPU's {size.ranks_per_gpu} ranks"
-        message = f"needs about {shown} GiB of {share}"
-    if estimate.verdict == "fits":
-        return PlanCheck("ok", f"fits: {message}")
-    place = look.spec.find_place("train", _decisive(look))
-    if estimate.verdict == "tight":
-        message = f"tight: {message}; {estimate.note}"
-        return PlanCheck("warn", message, UNFIT, "see what uses the memory", place)
-    if estimate.needed <= estimate.limit:
-        message = f"{estimate.note}; {message}"
-    return PlanCheck("fail", f"does not fit: {message}", UNFIT, "see what would help", place)
-
-
-def _decisive(look: Inputs) -> str:
-    """The key of ``train`` that most decides how much memory is needed."""
-    return "strategy" if look.has_written("train", "strategy") else "model"

@@ -16,7 +16,7 @@ from jobgen.resolve import (
     container_image,
     directives,
     launcher_limits,
-    planner_request,
+    planner_checks,
     preparing,
     profiling_steps,
     program,
@@ -88,7 +88,7 @@ def examine_program(look: Inputs) -> Examined:
         names = _name_program_files(plan, (*parts, starts.part))
         return Examined(plan, plan.notes, checked, trained.planner_request, names)
     if _SIZES & {problem.code for problem in wrong}:
-        checked = tuple(check for check in checked if check.code != planner_request.UNFIT)
+        checked = tuple(check for check in checked if check.code != planner_checks.UNFIT)
     return Examined(None, tuple(dict.fromkeys(wrong)), checked)
 
 

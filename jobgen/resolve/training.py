@@ -10,7 +10,7 @@ from jobgen.errors import Diagnostic, Invalid, raise_errors
 from jobgen.model.decision import Setting
 from jobgen.model.plan import Estimate, Part, Shape
 from jobgen.named_tuple import NamedTuple
-from jobgen.resolve import planner_request
+from jobgen.resolve import planner_checks, planner_request
 from jobgen.resolve.arguments import PlannedArguments, check_arguments
 from jobgen.resolve.checkpoint_folder import check_options
 from jobgen.resolve.deepspeed_files import check_configs
@@ -19,6 +19,7 @@ from jobgen.resolve.measured import check_measured
 from jobgen.resolve.model_file import check_layer_classes, check_model_file
 from jobgen.resolve.planned_only import check_passed, note_quantized, note_unapplied
 from jobgen.resolve.planner_request import PlannerRequest
+from jobgen.resolve.run_values import adopt_arguments
 from jobgen.resolve.shape import Sized
 from jobgen.resolve.sharding import check_sharding
 from jobgen.resolve.strategy_decisions import NAME, tell_decisions
@@ -70,8 +71,9 @@ def plan_training(look: Inputs, size: Shape, launcher: str, runs: Program, sized
     from jobgen.strategy.model_sizes import find_architecture
 
     raise_errors(Invalid, list(check_model_file(look.spec, look.facts.texts)))
-    request = planner_request.build_request(look, size, launcher, look.job.train)
-    chosen = planner_request.choose_strategy(look, size, look.job.train, request)
+    asked = adopt_arguments(look, launcher, look.job.train)
+    request = planner_request.build_request(look, size, launcher, asked)
+    chosen = planner_request.choose_strategy(look, size, asked, request)
     train, arch = chosen.train, find_architecture(chosen.train, look.facts.texts)
     decided, configured = _decide_strategy(look, size, launcher, train)
     made = _configure(look, size, runs, decided, arch)
@@ -91,12 +93,12 @@ def plan_training(look: Inputs, size: Shape, launcher: str, runs: Program, sized
         *note_quantized(look, decided, train),
     )
     checks = (
-        *((planner_request.check_memory(look, size, estimate),) if estimate else ()),
-        *planner_request.check_sizes(look, request),
+        *((planner_checks.check_memory(look, size, estimate),) if estimate else ()),
+        *planner_checks.check_sizes(look, request),
         *check_layer_classes(look.spec, look.facts.texts),
         *check_measured(look, train),
-        *planner_request.check_layout(look, chosen, request),
-        *planner_request.check_precision(look, chosen, request),
+        *planner_checks.check_layout(look, chosen, request),
+        *planner_checks.check_precision(look, chosen, request),
         *clashes,
         *(one.check for one in differing),
         *check_readers(look.spec, look.facts, launcher, decided.framework, made.args),
@@ -232,15 +234,24 @@ def _places(look: Inputs, made: Configured, runs: Program) -> list[Diagnostic]:
 
 
 def _twice(words: tuple[str, ...], args: tuple[Word, ...], reported: set[str]) -> Iterator[Note]:
-    """The options that run has too: of two alike, programs take the last."""
+    """The options that run has too, with other values: of two alike, programs take the last."""
     from jobgen.strategy import Note
+    from jobgen.strategy.frameworks.program_options import read_values
 
-    own = {word.split("=", 1)[0] for word in words if word.startswith("--")} - reported
-    added = {str(arg).split("=", 1)[0]: None for arg in args if str(arg).startswith("--")}
-    both = [name for name in added if name in own]
+    own, added = read_values(words), read_values([str(arg) for arg in args])
+    both = [
+        name
+        for name in added
+        if name in own and name not in reported and _plain(own[name]) != _plain(added[name])
+    ]
     if both:
         message = f"run: also sets {', '.join(both)}; options from train: come last and win"
         yield Note(message, ("run",))
+
+
+def _plain(value: str | None) -> str:
+    """A value without quotes; a flag alone is true."""
+    return (value or "true").strip("'\"")
 
 
 _MODEL_OPTIONS = ("--model_name_or_path", "--model-name-or-path", "--model_name", "--model")

@@ -5,11 +5,13 @@ A fault of a degree has no hint here: ``proposals`` lists the values that all ch
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
+from jobgen.model.train import Offload
 from jobgen.strategy.framework_choice import choose_framework
+from jobgen.strategy.rules import check_offload
 from jobgen.strategy.spec import TRAITS, Mesh, ModelSizes, RankLayout, TrainDiagnostic
 
 if TYPE_CHECKING:
@@ -109,11 +111,23 @@ def _suggest_strategy(train: Train, axis: str, launcher: str) -> str:
     asked = [name for name in NAMES if getattr(train, name) > 1]
     sharded = ("fsdp2", "3d") if TRAITS[train.strategy.type].stage else ("3d", "fsdp2")
     nearest = ("zero1", *(("3d", "fsdp2") if axis == "pp" else sharded))
-    for name in nearest:
-        framework = choose_framework(train.replace(strategy=name), launcher)
-        if all(_can_divide(framework, name, one) for one in asked):
-            return f"strategy: {name}"
+    for what, suffix in _OFFLOADS.items():
+        offload = Offload(what=what) if what else train.offload
+        for own, name in (*((True, name) for name in nearest), (False, nearest[1])):
+            changed = train.replace(strategy=name, offload=offload)
+            framework = choose_framework(changed, launcher) if own else "torch"
+            able = all(_can_divide(framework, name, one) for one in asked)
+            if able and not any(check_offload(changed, TRAITS[name])):
+                return "framework: torch and " * (not own) + f"strategy: {name}{suffix}"
     return f"framework: torch and strategy: {nearest[1]}"
+
+
+_OFFLOADS: Mapping[Literal["", "both", "none"], str] = {
+    "": "",
+    "both": " and offload: both",
+    "none": " and remove offload",
+}
+"""What is offloaded with another strategy, as now if empty → words of a hint."""
 
 
 def _can_divide(framework: str, name: str, axis: str) -> bool:

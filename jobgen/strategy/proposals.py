@@ -40,15 +40,55 @@ class RejectedJob(NamedTuple):
 
 def propose_values(job: RejectedJob) -> Iterator[TrainDiagnostic]:
     """The faults with their hints. Several degrees at fault get one hint, that mends all."""
-    keys = [fault.path[-1] for fault in job.faults]
+    searched = [fault for fault in job.faults if fault.path[0] != "offload"]
+    yield from (_hint_offload(job, fault) for fault in job.faults if fault not in searched)
+    if not searched:
+        return
+    keys = [fault.path[-1] for fault in searched]
     rest = job.list_paths(job.train) - {fault.path for fault in job.faults}
     degrees = [axis for axis in (*AXES_OF_MODEL, "ep") if getattr(job.train, axis) > 1]
     more = [axis for axis in degrees if axis not in keys] if set(keys) <= {*NAMES} else []
     common = _describe(_search(job, [*keys, *more], max(2, len(keys)), rest))
-    for fault in job.faults:
+    for fault in searched:
         hints = [hint for hint in (_propose_instead(job, fault, rest), common) if hint]
-        hint = ", or ".join([*hints[:1], *(hint.removeprefix("set ") for hint in hints[1:])])
+        hint = ", or ".join([*hints[:1], *(_follow(hints[0], each) for each in hints[1:])])
         yield fault._replace(hint=hint or _give_up(job, [*keys, *more]))
+
+
+_OFFLOADING = ("zero2", "zero3", "fsdp2", "fsdp")
+"""Strategies that offload, those that leave most of a job as it is first."""
+_ALONE = ("optimizer", "both")
+
+
+def _hint_offload(job: RejectedJob, fault: TrainDiagnostic) -> TrainDiagnostic:
+    """The fault with the two smallest changes that are accepted."""
+    rest = job.list_paths(job.train) - {fault.path}
+    kinds = [
+        _describe([change])
+        for changes in _list_offloads(job.train)
+        for change in islice((c for c in changes if _settle(job, c, rest, settle=False)), 1)
+    ]
+    together = [{"strategy": n, "offload": what} for n in _OFFLOADING for what in _ALONE]
+    both = [] if kinds else [c for c in together if _settle(job, c, rest, settle=False)]
+    hints = [*kinds, *(_describe([change]) for change in both[:1])]
+    if _settle(job, {"offload": None}, rest, settle=False):
+        hints.append(_describe([{"offload": None}]))
+    first, *more = hints[:2] or ["change the strategy and the offload together"]
+    hint = ", or ".join([first, *(_follow(first, each) for each in more)])
+    return fault._replace(hint=hint)
+
+
+def _list_offloads(train: Train) -> Iterator[list[Change]]:
+    """Changes of the offload alone and of the strategy alone, each kind by preference."""
+    asked = train.offload
+    if asked.to == "nvme" and asked.path is None:
+        yield [{"path": "/local/scratch"}]
+    if asked.to == "cpu" and asked.path is not None:
+        yield [{"path": None}]
+    if asked.to == "nvme":
+        yield [{"to": "cpu", "path": None} if asked.path else {"to": "cpu"}]
+    yield [{"offload": what} for what in reversed(_ALONE) if what != asked.what]
+    yield [{"strategy": name} for name in _OFFLOADING]
 
 
 def _propose_instead(job: RejectedJob, fault: TrainDiagnostic, rest: Paths) -> str:
@@ -101,8 +141,12 @@ def _settle(job: RejectedJob, change: Change, rest: Paths, settle: bool) -> Chan
 def _apply(train: Train, change: Change) -> Train:
     own = {key: value for key, value in change.items() if key in train.keys}
     own = {key: train.keys[key].default if value is None else value for key, value in own.items()}
-    inner = {key: value for key, value in change.items() if key not in own}
-    return train.replace(**own, strategy=train.strategy.replace(**inner))
+    train = train.replace(**own)
+    for owner in ("strategy", "offload"):
+        form = getattr(train, owner)
+        inner = {key: value for key, value in change.items() if key in form.keys and key not in own}
+        train = train.replace(**{owner: form.replace(**inner)}) if inner else train
+    return train
 
 
 def _list_values(key: str, job: RejectedJob) -> list[Any]:
@@ -170,6 +214,11 @@ def _describe(changes: list[Change]) -> str:
     removed = [key for key, value in first.items() if value is None]
     parts = [("set ", sets), ("remove ", removed)]
     return " and ".join(verb + join_words(each, "and") for verb, each in parts if each)
+
+
+def _follow(first: str, hint: str) -> str:
+    """A hint behind another one: ``set`` stands once."""
+    return hint.removeprefix("set ") if first.startswith("set ") else hint
 
 
 def _write(value: object) -> str:

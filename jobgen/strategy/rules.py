@@ -45,7 +45,7 @@ def check_rules(train: Train, framework: str) -> Iterator[TrainDiagnostic]:
     yield from _settings(train, trait)
     yield from _wrap(train)
     yield from check_supported(train, framework)
-    yield from _offload(train, trait)
+    yield from check_offload(train, trait)
     yield from _config(train, framework)
 
 
@@ -96,44 +96,36 @@ def _wrap(train: Train) -> Iterator[TrainDiagnostic]:
         yield TrainDiagnostic("J236", message, ("wrap", "min_params"), "remove one of them")
 
 
-def _offload(train: Train, trait: Trait) -> Iterator[TrainDiagnostic]:
+def check_offload(train: Train, trait: Trait) -> Iterator[TrainDiagnostic]:
+    """What of the offload the strategy does not have; ``proposals`` has the hints."""
     asked = train.offload
     if asked.what == "none":
         return
     if asked.to == "nvme" and asked.path is None:
         message = "offload to nvme needs a directory on a node-local disk"
-        yield TrainDiagnostic(
-            "J235", message, ("offload", "to"), "add path: /local/scratch, or set to: cpu"
-        )
+        yield TrainDiagnostic("J235", message, ("offload", "to"))
     if asked.to == "cpu" and asked.path is not None:
         message = "offload.path is for nvme, but the offload goes to cpu"
-        yield TrainDiagnostic("J235", message, ("offload", "path"), "set to: nvme, or remove it")
-    yield from _offloaded(asked.what, asked.to, trait)
+        yield TrainDiagnostic("J235", message, ("offload", "path"))
+    message = _describe_lacking(asked.what, asked.to, trait)
+    if message:
+        yield TrainDiagnostic("J235", message, ("offload",))
 
 
-def _offloaded(what: str, to: str, trait: Trait) -> Iterator[TrainDiagnostic]:
-    path = ("offload",)
-    if trait.family not in {"fsdp", "fsdp2", "zero"} or (
-        trait.family == "fsdp" and not trait.stage
-    ):
-        message = f"{trait.title} shards nothing, so that nothing can be offloaded"
-        yield TrainDiagnostic(
-            "J235", message, path, "set strategy: zero2 or fsdp2, or remove offload"
-        )
-    elif trait.family == "zero" and what in {"params", "both"} and not trait.shards_parameters:
-        message = (
-            f"{trait.title} cannot offload parameters: below ZeRO-3 every GPU holds them whole"
-        )
-        yield TrainDiagnostic("J235", message, path, "set strategy: zero3, or offload: optimizer")
-    elif trait.family == "zero" and to == "nvme" and not trait.shards_parameters:
-        message = f"offloading to NVMe needs ZeRO-3, but this is {trait.title}"
-        yield TrainDiagnostic("J235", message, path, "set strategy: zero3, or to: cpu")
-    elif trait.family != "zero" and to == "nvme":
-        message = f"only DeepSpeed offloads to NVMe, but this is {trait.title}"
-        yield TrainDiagnostic("J235", message, path, "set strategy: zero3, or to: cpu")
-    elif trait.family != "zero" and what != "both":
-        message = f"{trait.title} offloads parameters, gradients and optimizer only together"
-        yield TrainDiagnostic("J235", message, path, "set offload: both")
+def _describe_lacking(what: str, to: str, trait: Trait) -> str:
+    """Why this strategy cannot offload that; empty where it can."""
+    zero = trait.family == "zero"
+    if not (zero or trait.family == "fsdp2" or (trait.family == "fsdp" and trait.stage)):
+        return f"{trait.title} shards nothing, so that nothing can be offloaded"
+    if zero and what in {"params", "both"} and not trait.shards_parameters:
+        return f"{trait.title} cannot offload parameters: below ZeRO-3 every GPU holds them whole"
+    if zero and to == "nvme" and not trait.shards_parameters:
+        return f"offloading to NVMe needs ZeRO-3, but this is {trait.title}"
+    if not zero and to == "nvme":
+        return f"only DeepSpeed offloads to NVMe, but this is {trait.title}"
+    if not zero and what != "both":
+        return f"{trait.title} offloads parameters, gradients and optimizer only together"
+    return ""
 
 
 def _config(train: Train, framework: str) -> Iterator[TrainDiagnostic]:

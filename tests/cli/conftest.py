@@ -15,6 +15,7 @@ import pytest
 
 from jobgen.cli.main import run
 from jobgen.errors import Exit
+from tests.cluster.texts import FOLDER_OF_PYTHON
 from tests.pasted import check_commands, list_offline
 from tests.waiting import HANG
 
@@ -73,7 +74,7 @@ def process(*words: str, cwd: Path, **environ: str) -> subprocess.CompletedProce
         env={
             "PATH": os.environ["PATH"],
             "HOME": str(home_of(cwd)),
-            "PYTHONPATH": str(ROOT),
+            "PYTHONPATH": f"{ROOT}:{FOLDER_OF_PYTHON}",
             **environ,
         },
         capture_output=True,

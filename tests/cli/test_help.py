@@ -140,6 +140,13 @@ def test_a_file_that_is_missing_names_the_verb(jobgen: Jobgen, verb: str) -> Non
     assert f"as in: jobgen {verb} job.yaml" in said.err
 
 
+def test_a_model_in_place_of_a_job_file_is_told_where_to_stand(jobgen: Jobgen) -> None:
+    said = jobgen("plan", "meta-llama/Llama-3.1-8B")
+    assert said.code == 2
+    assert "'meta-llama/Llama-3.1-8B' is a model, not a job file" in said.err
+    assert "write train: {model: meta-llama/Llama-3.1-8B}" in said.err
+
+
 def test_a_command_of_another_tool_is_refused_in_json(jobgen: Jobgen) -> None:
     error = json.loads(jobgen("status", "--json").out)["error"]
     assert error["message"] == "no command 'status'"

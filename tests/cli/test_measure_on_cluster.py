@@ -16,6 +16,7 @@ import pytest
 
 from jobgen.cli import measuring_dialog
 from tests.cli.conftest import ROOT, Jobgen, home_of
+from tests.cluster.texts import FOLDER_OF_PYTHON
 from tests.waiting import HANG, until
 
 ACTIVATE = f"export PATH={Path(sys.executable).parent}:$PATH"
@@ -128,7 +129,7 @@ def test_ctrl_c_cancels_the_job(jobgen: Jobgen, tmp_path: Path) -> None:
     child = subprocess.Popen(
         command,
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": f"{ROOT}:{FOLDER_OF_PYTHON}"},
         stderr=subprocess.PIPE,
         text=True,
     )

@@ -235,6 +235,13 @@ def test_a_child_has_a_name_of_its_own() -> None:
     assert [p.message for p in caught.value.problems] == ["name is missing"]
 
 
+def test_a_missing_name_is_that_of_the_file() -> None:
+    with pytest.raises(Invalid) as caught:
+        load_cluster("scheduler: slurm\n", "/a/clusters/ws.yaml")
+    (missing,) = [found for found in caught.value.problems if "name is missing" in found.message]
+    assert missing.hint == "add name: ws"
+
+
 @pytest.mark.parametrize("folder", ["clusters/", "~/.config/jobgen/clusters/", "/a/clusters/"])
 def test_a_profile_among_the_clusters_is_called_as_its_file(folder: str) -> None:
     """What -c finds by the file's name stands in ls and in the ledger by the other."""

@@ -20,6 +20,7 @@ from jobgen.payload.bench_collectives.pairs import neighbours, rounds
 from jobgen.payload.bench_collectives.timing import summary
 from jobgen.payload.bench_collectives.world import backend, read_network_lines
 from tests.bench.facts import SOCKET, read
+from tests.cluster.texts import FOLDER_OF_PYTHON
 from tests.ports import reserved_port
 from tests.waiting import HANG
 
@@ -148,7 +149,7 @@ def measured(folder: Path, ranks: int, *words: str) -> results.Bench:
             env |= {"LOCAL_WORLD_SIZE": "1", "SLURMD_NODENAME": f"n{rank}"}
             env |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
             env |= {"GLOO_SOCKET_IFNAME": "lo", "PYTHONWARNINGS": "ignore"}
-            env |= {"PYTHONPATH": str(PAYLOAD)}
+            env |= {"PYTHONPATH": f"{PAYLOAD}:{FOLDER_OF_PYTHON}"}
             command = [sys.executable, "-m", bench_job.PROGRAM, *words, "--out", str(out)]
             running.append(subprocess.Popen(command, env=env, cwd=folder))
         assert [one.wait(HANG) for one in running] == [0] * ranks

@@ -160,6 +160,14 @@ def test_8_bit_products_need_gpus_that_have_them(gpu: str, warned: bool) -> None
         ({}, ""),
         ({"model_type": "mamba_next"}, "unknown model_type 'mamba_next': counted like Llama"),
         ({"vision_config": {"hidden_size": 64}}, "only the text part is counted"),
+        (
+            {"layer_types": ["mamba"] * 24 + ["full_attention"] * 8},
+            "24 of 32 layers are mamba, counted as attention",
+        ),
+        (
+            {"layer_types": ["linear_attention", "full_attention", "sliding_attention"]},
+            "1 of 3 layers are linear_attention",
+        ),
     ],
 )
 def test_sizes_in_doubt_are_a_warning_beside_the_estimate(
@@ -180,6 +188,18 @@ def test_sizes_in_doubt_are_a_warning_beside_the_estimate(
     warned = [check for check in made.checks if check.code == "J267"]
     assert len(warned) == bool(words)
     assert all(words in check.message and check.status == "warn" for check in warned)
+
+
+def test_a_file_without_the_sizes_of_a_language_model_is_to_be_measured() -> None:
+    texts = {"config.json": b'{"model_type": "vit", "hidden_size": 64, "num_hidden_layers": 2}'}
+    made = plan(job(train="{model: config.json, strategy: ddp}"), texts=texts)
+    (check,) = [check for check in made.checks if check.code == "J267"]
+    assert check.message.endswith("is missing; memory is not estimated")
+    assert "set model: FILE.py:NAME" in check.hint
+    with pytest.raises(Invalid) as caught:
+        plan(job(train="{model: config.json, strategy: auto}"), texts=texts)
+    (problem,) = caught.value.problems
+    assert "set model: FILE.py:NAME" in problem.hint
 
 
 def test_of_an_unknown_model_nothing_is_said() -> None:

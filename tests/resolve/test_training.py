@@ -88,10 +88,16 @@ def test_arguments_stand_behind_the_programs_own() -> None:
 
 
 def test_an_option_that_run_has_too_is_told() -> None:
+    run = "-m torchtitan.train --training.dtype bfloat16 --training.local_batch_size 2"
+    train = "{framework: torchtitan, strategy: fsdp2, micro_batch: 2}"
+    (twice,) = [note for note in notes(plan(job(run=run, train=train))) if "also sets" in note]
+    assert twice.startswith("run: also sets --training.dtype;")
+
+
+def test_a_folder_for_checkpoints_in_run_is_the_programs() -> None:
     run = "pretrain_gpt.py --micro-batch-size 2 --save=/mine"
     made = plan(job(run=run, train="{framework: megatron, micro_batch: 2}"))
-    (twice,) = [note for note in notes(made) if note.startswith("run: also sets")]
-    assert twice.startswith("run: also sets --micro-batch-size;")
+    assert not [note for note in notes(made) if "also sets" in note]
     assert program(made).count("--save ") == 0
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import re
-from itertools import product
 from typing import Any
 
 import pytest
@@ -18,15 +16,11 @@ from jobgen.strategy.frameworks import FrameworkRequest, configure
 from jobgen.strategy.mesh import build_mesh
 from jobgen.strategy.model_sizes import read_sizes
 from jobgen.strategy.spec import TRAITS, Mesh
+from tests.strategy.hints import asked, change_keys, list_paths, read_changes
 from tests.strategy.made import BATCH, EXPERTS, jobs, worlds
 
 LLAMA = ModelSizes(layers=32, hidden=4096, heads=32, kv_heads=8, ffn=14336)
 TWO = RankLayout(2, 8, "infiniband")
-
-
-def asked(**keys: Any) -> Train:
-    kind = keys.pop("strategy", "3d")
-    return Train(strategy=Parallel(**({"type": kind} if isinstance(kind, str) else kind)), **keys)
 
 
 def found(
@@ -84,45 +78,6 @@ def test_every_refusal_names_a_key_of_train_once_and_has_a_hint(
         assert fault.message
         assert fault.hint
         assert re.fullmatch(r"J23\d", fault.code)
-
-
-_CHANGE = re.compile(r"(?:set )?(\w+): ((?:true|\d+)(?: or \d+)*)|(?:remove )?(?!it)(\w+)")
-
-
-def read_changes(hint: str) -> list[dict[str, Any]]:
-    """The changes that a hint proposes as alternatives; None removes a key."""
-    changes: list[dict[str, Any]] = []
-    for alternative in hint.split(", or "):
-        parts = [_CHANGE.fullmatch(part) for part in re.split(", | and ", alternative)]
-        names = [part[1] or part[3] for part in parts if part]
-        values = [map(json.loads, (part[2] or "null").split(" or ")) for part in parts if part]
-        if all(parts):
-            changes += (dict(zip(names, each, strict=True)) for each in product(*values))
-    return changes
-
-
-def change_keys(keys: dict[str, Any], change: dict[str, Any]) -> dict[str, Any]:
-    changed = {**keys, "strategy": dict(keys["strategy"])}
-    for name, value in change.items():
-        owner = changed if name in Train.keys else changed["strategy"]
-        owner.pop(name, None)
-        if value is not None:
-            owner[name] = value
-    return changed
-
-
-def list_paths(
-    keys: dict[str, Any], world: RankLayout | None, launcher: str = "torchrun"
-) -> set[tuple[str, ...]]:
-    """What is refused, by the framework as well where nothing else is."""
-    train = asked(**keys)
-    sizes = read_sizes(train, {})[0]
-    faults = list(check_train(train, sizes, world, launcher=launcher))
-    if world is not None and not faults:
-        decided = decide(train, sizes, world, launcher=launcher)
-        request = FrameworkRequest(decided, world.nodes, world.ranks_per_node, world.gpus)
-        faults = list(configure(request).faults)
-    return {fault.path for fault in faults}
 
 
 @given(jobs, worlds)

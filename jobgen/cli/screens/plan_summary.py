@@ -108,7 +108,7 @@ def list_problems(
 ) -> tuple[list[Diagnostic], list[Diagnostic]]:
     """Errors; then warnings and notes. What does not fit, or is tight, stands at the memory, here
     only with ``every``."""
-    from jobgen.resolve.planner_request import UNFIT
+    from jobgen.resolve.planner_checks import UNFIT
 
     plan, advised = preview.plan, preview.answer.advice
     drawn = advised.advice is not None and not every
@@ -180,7 +180,7 @@ def _list_sent(preview: Preview, ink: Ink) -> list[str]:
 def draw_next(preview: Preview) -> str:
     """The command that comes next: submit, or what leads to a plan that can be submitted."""
     from jobgen.resolve.checks import UNSET
-    from jobgen.resolve.planner_request import UNFIT
+    from jobgen.resolve.planner_checks import UNFIT
 
     failed, call = preview.answer.failed, preview.call
     if not failed:
@@ -205,6 +205,7 @@ def _lead_to_estimate(preview: Preview) -> str:
     the line that prevents it; empty if nothing shows what."""
     from jobgen.load.train_rules import UNKNOWN_MODEL
     from jobgen.resolve.measured import UNMEASURED
+    from jobgen.resolve.planner_checks import UNSIZED
 
     if preview.answer.advice.advice is not None:
         return ""
@@ -212,7 +213,8 @@ def _lead_to_estimate(preview: Preview) -> str:
     if any(check.hint for check in checks):
         return preview.call.command("plan", "--measure")
     named = [p for p in preview.plan.notes if (p.code, p.severity) == (UNKNOWN_MODEL, "warning")]
-    problems = [*map(judge, checks), *named]
+    unsized = [check for check in preview.plan.checks if check.code == UNSIZED]
+    problems = [*map(judge, (*checks, *unsized)), *named]
     edit = _edit_first(preview, (problem.place for problem in problems))
     return edit or (f"jobgen explain {problems[0].code}" if problems else "")
 

@@ -9,7 +9,8 @@ import click
 from jobgen.cli.call import Call
 from jobgen.cli.commands import verb
 from jobgen.cli.flags import VARIANT
-from jobgen.cli.params import FILE, choose_files
+from jobgen.cli.job_files import choose_files
+from jobgen.cli.params import FILE
 
 
 @verb(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from jobgen.model.units import clip
@@ -11,6 +11,7 @@ from jobgen.strategy.shapes.architecture import Architecture, Experts, Mla
 from jobgen.strategy.shapes.config_keys import CONSTANTS, DROPOUT, EXPERTS, KEYS, LATENT
 from jobgen.strategy.shapes.config_values import ConfigValues, SizeFault
 from jobgen.strategy.shapes.families import FAMILIES, LLAMA, ModelFamily
+from jobgen.wording import join_words
 
 _FASTEST = 1e12
 """No base of a rotation is larger."""
@@ -19,6 +20,8 @@ _UNGATED = ("gelu", "gelu_new", "relu", "relu2")
 have one of these and no family here, but for ModernBERT's decoder."""
 _UNWEIGHTED = ("llama4", "llama4_text")
 """Types whose norms of queries and keys have no parameters."""
+_NO_ATTENTION = ("linear_attention",)
+"""Kinds of layers that keep no keys and values, though they are called attention."""
 _OPTIONAL = ("most", "kv_heads", "head_dim", "embedding_dim")
 
 
@@ -32,10 +35,21 @@ def read(config: Mapping[str, object], name: str) -> tuple[Architecture | None, 
     arch, data, doubts = _examine(config, name)
     if data.faults:
         return None, "; ".join(fault.message for fault in data.faults)
+    doubts = [*doubts, *_list_other_layers(data)]
     normed = data.flag("use_qk_norm") or data.flag("qk_layernorm")
     if normed and not (arch and arch.qk_norm) and config.get("model_type") not in _UNWEIGHTED:
         doubts = [*doubts, "norms of queries and keys are not counted"]
     return arch, "; ".join(doubts)
+
+
+def _list_other_layers(data: ConfigValues) -> Iterator[str]:
+    """Layers that have no attention, where the file lists the kind of each."""
+    kinds = data.data.get("layer_types", data.data.get("layers_block_type"))
+    named = [kind for kind in kinds if isinstance(kind, str)] if isinstance(kinds, list) else []
+    others = [kind for kind in named if not kind.endswith("attention") or kind in _NO_ATTENTION]
+    if others:
+        names = join_words([clip(kind, 30) for kind in sorted(set(others))[:3]], "and")
+        yield f"{len(others)} of {len(named)} layers are {names}, counted as attention"
 
 
 def list_impossible(config: Mapping[str, object]) -> list[SizeFault]:

@@ -7,7 +7,7 @@ from jobgen.strategy.setup import Setup
 from jobgen.strategy.spec import TRAITS
 from jobgen.strategy.speed import products, rates, traffic
 from jobgen.strategy.speed.sequence_traffic import gathers_beside, get_gathered_bytes
-from jobgen.strategy.speed.stage_slice import count_largest_stage
+from jobgen.strategy.speed.stage_slice import count_largest_stage, get_gathered_width
 
 _COPIES_GATHERED = ("fsdp2", "zero")
 """Families that copy what they gathered into the parameters: FSDP2 by split_with_sizes_copy
@@ -101,7 +101,9 @@ def _count_sharded(setup: Setup) -> Copied:
     narrow, wide = setup.recipe.compute, setup.recipe.reduce
     gathered = 0.0
     if trait.family in _COPIES_GATHERED and trait.shards_parameters:
-        gathered = 2.0 * narrow * count_largest_stage(setup).params
+        whole = count_largest_stage(setup)
+        layers = get_gathered_width(setup, whole) * (whole.params - whole.root)
+        gathered = 2.0 * (layers + narrow * whole.root)
     gradients = {
         "fsdp": 2 * narrow + (narrow + wide if wide != narrow else 0),
         "fsdp2": narrow + wide,

@@ -34,9 +34,12 @@ def compute_host_update(
     """Seconds of the optimizer on the host, and of what is copied for it.
 
     ``local`` are the parameters of a rank, ``states`` the bytes of each and ``backward`` the
-    seconds of a micro-batch's backward pass. All ranks of a node share its memory.
+    seconds of a micro-batch's backward pass. All ranks of a node share its memory, unless each has
+    a CPU.
     """
     ranks = min(setup.world_per_node, setup.mesh.world)
+    if machine.gpu.startswith(rates.OWN_CPU):
+        ranks = 1
     run = _run_deepspeed if TRAITS[setup.strategy].family == "zero" else _run_fsdp
     update, moved = run(setup, machine, local, ranks, backward)
     if setup.offload.to == "nvme":
@@ -84,7 +87,8 @@ def _run_fsdp(
         added = reduced - 1
         moved = late + each * added
     passes = width * (count_clipping(setup) + 3 * added)
-    return local * ranks * (_get_torch_seconds(setup) + passes / rates.HOST_MEMORY), moved
+    each = _get_torch_seconds(setup, machine) + passes / rates.get_host_memory_rate(machine)
+    return local * ranks * each, moved
 
 
 def _run_deepspeed(
@@ -95,7 +99,8 @@ def _run_deepspeed(
     parameters are offloaded, too (deepspeed/runtime/zero/stage_1_and_2.py and stage3.py)."""
     narrow = setup.recipe.compute
     passes = 2 * rates.FP32 + rates.FP32 + narrow
-    update = (_get_adam_seconds(setup) + passes / rates.HOST_MEMORY) * local * ranks
+    each = _get_adam_seconds(setup, machine) + passes / rates.get_host_memory_rate(machine)
+    update = each * local * ranks
     moved = _move_gradients(setup, machine, local, backward)
     if not setup.offload.params:
         moved += local * narrow / machine.host
@@ -104,19 +109,19 @@ def _run_deepspeed(
     return update, moved
 
 
-def _get_adam_seconds(setup: Setup) -> float:
+def _get_adam_seconds(setup: Setup, machine: ClusterHardware) -> float:
     """Seconds of Adam for one fp32 parameter of ZeRO's."""
-    return rates.CPU_ADAM if setup.fused_step or setup.cpu_adam else rates.CPU_ADAM_TORCH
+    return rates.get_adam_seconds(machine, joined=setup.fused_step or setup.cpu_adam)
 
 
-def _get_torch_seconds(setup: Setup) -> float:
+def _get_torch_seconds(setup: Setup, machine: ClusterHardware) -> float:
     """Seconds of torch's Adam for one parameter. The fused kernel reads parameter, gradient and
     moments, all of the parameter's type, and writes all but the gradient
     (aten/src/ATen/native/cpu/FusedAdamKernel.cpp, ``adam_fused_step_impl``)."""
     if not setup.fused_step:
-        return rates.CPU_ADAM_TORCH
+        return rates.get_adam_seconds(machine, joined=False)
     width = setup.recipe.master or setup.recipe.params
-    return (3 * width + 2 * setup.recipe.moments) / rates.HOST_MEMORY
+    return (3 * width + 2 * setup.recipe.moments) / rates.get_host_memory_rate(machine)
 
 
 def _move_gradients(setup: Setup, machine: ClusterHardware, local: float, backward: float) -> float:

@@ -38,11 +38,12 @@ class Casts(NamedTuple):
     """And of each element of the backward pass's results, to scale them afterwards."""
 
 
-_ROWWISE = Casts(ahead=3, back=3 + 5 + 5, weights_ahead=3, weights_back=5, scaled=4)
+_ROWWISE = Casts(ahead=3, back=3 + 5 + 5, weights_ahead=3, weights_back=4 + 3, scaled=4)
 """With a scale for each row: of 3, an operand is read, its rows' largest values are looked for and
 it is written; along columns, the largest are looked for first, and it is read again. Gradients
 need both layouts of the output's, and columns of inputs and weights (torchao/float8/config.py,
-``ROWWISE``). Their products are scaled by a kernel of its own (pytorch/ao, issue 2184)."""
+``ROWWISE``); weights are copied for that into the other layout (torchao/testing/training/
+roofline_utils.py). Their products are scaled by a kernel of its own (pytorch/ao, issue 2184)."""
 
 
 class Product(NamedTuple):

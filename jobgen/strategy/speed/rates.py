@@ -109,11 +109,21 @@ VECTOR_OTHERS = 16
 TF32 = {"Ampere": 0.5, "Ada": 0.5, "Hopper": 0.5, "Blackwell": 0.5}
 """What tensor cores do of it in TF32, dense (datasheets): A100 156 of 312 TFLOP/s, A40 75 of 150,
 L40S 183 of 362, H100 495 of 989, B200 1.1 of 2.2 PFLOP/s. Older ones have no TF32."""
-MEMORY = {"CDNA3": 0.77}
+MEMORY = {
+    "A100-SXM4-80": 0.834,
+    "A800": 0.834,
+    "H100-SXM": 0.887,
+    "H800": 0.887,
+    "H200": 0.865,
+    "CDNA3": 0.77,
+}
+"""Of the bandwidth of GPU memory that a kernel reaches which only reads and writes: the triad of
+BabelStream in Azure/AI-benchmarking-guide (TB/s: A100 of 80 GB 1.70 of 2.039,
+ND_A100_v4_results.md; H100 2.97 of 3.35 and H200 4.15 of 4.8, ND_H100_v5 and ND_H200_v5; MI300X
+4.09 of 5.3). A800 and H800 have the memory of A100 and H100."""
 MEMORY_OTHERS = 0.92
-"""Of the bandwidth of GPU memory that a kernel reaches which only reads and writes: 2.2 of 2.4 TB/s
-(torchao/testing/training/roofline_utils.py); MI300X 4.09 of 5.3 (triad of BabelStream, Azure's
-guide)."""
+"""Where nobody has published it: 2.2 of 2.4 TB/s on an H100 with HBM2e
+(torchao/testing/training/roofline_utils.py)."""
 LINK = {"nvlink": 0.8, "pcie": 0.88}
 """Of a link in one direction: 78 % on A100, 80 to 82 % on H200 for all-gather and reduce-scatter;
 PCIe 5.0 x16 55 of 63 GB/s (stas00/ml-engineering, network/README.md)."""
@@ -142,17 +152,24 @@ DISPATCHED = 36 / 47
 kernels, dispatches 47 (tests/strategy/speed/dispatched.py)."""
 COMPILED_CALL = 14e-6
 """HOST_CALL where torch.compile joined what lies between products: 12.6 ms, 14 kernels a layer."""
-HOST_MEMORY = 42 * 6.74e9 / 4.6
-"""Bytes per second of passes over the host's memory, of all cores of a node, in a step: DeepSpeed
-passes 42 bytes of a parameter (``host_update``) in 4.6 s for Llama-2-7B on four A100, with CPU Adam
-on 128 threads (deepspeedai/DeepSpeed, blogs/deepspeed-zenflow, figure 3), which is 61.5 GB/s. Its
-kernel alone reaches 109 (ZeRO-Offload, arXiv 2101.06840, Table 4: 2.57 s for ten billion)."""
-CPU_ADAM = 7 * FP32 / HOST_MEMORY
-"""Seconds for a parameter of DeepSpeed's CPU Adam on a node, which reads four fp32 values and
-writes three (csrc/includes/cpu_adam.h), as PyTorch's fused one does
+CPU_ADAM_BYTES = 7 * FP32
+"""Of the host's memory that DeepSpeed's CPU Adam passes for a parameter: four fp32 values are read,
+three written (csrc/includes/cpu_adam.h). PyTorch's fused one is like it
 (aten/src/ATen/native/cpu/FusedAdamKernel.cpp)."""
-CPU_ADAM_TORCH = 1.476e-9
-"""Of PyTorch's single operations: 14.76 s for ten billion in that table."""
+HOST_MEMORY = {"GH200": CPU_ADAM_BYTES / 0.098e-9}
+HOST_MEMORY_OTHERS = 42 * 6.74e9 / 4.6
+"""Bytes per second of passes over a node's memory, of all its cores, in a step: DeepSpeed passes 42
+bytes of a parameter (``host_update``) in 4.6 s for Llama-2-7B on four A100, with CPU Adam on 128
+threads (deepspeedai/DeepSpeed, blogs/deepspeed-zenflow, figure 3), which is 61.5 GB/s. Its kernel
+alone reaches 109 (ZeRO-Offload, arXiv 2101.06840, Table 4: 2.57 s for ten billion), and 286 on a
+Grace, whose memory is one node of NUMA (blogs/deepspeed-superoffload, figure 5: 0.098 s for one
+billion)."""
+CPU_ADAM_TORCH = {"GH200": 0.289e-9}
+CPU_ADAM_TORCH_OTHERS = 1.476e-9
+"""Seconds for a parameter of PyTorch's single operations: 14.76 s for ten billion, and on a Grace
+0.289 s for one, in these tables."""
+OWN_CPU = ("GH200",)
+"""GPUs with a CPU of their own, whose memory no other rank's update passes."""
 
 
 def get_matmul_rate(
@@ -176,6 +193,18 @@ def get_uneven_share(machine: ClusterHardware) -> float:
 def get_unaligned_share(machine: ClusterHardware) -> float:
     """Part of a product's rate that is left where a width is no multiple of 8."""
     return 1.0 if machine.architecture.startswith("CDNA") else UNALIGNED
+
+
+def get_host_memory_rate(machine: ClusterHardware) -> float:
+    """Bytes per second of passes over the host's memory."""
+    return look_up(HOST_MEMORY, machine, HOST_MEMORY_OTHERS)
+
+
+def get_adam_seconds(machine: ClusterHardware, *, joined: bool) -> float:
+    """Seconds of Adam on the host for one parameter, in one kernel or in single operations."""
+    if joined:
+        return CPU_ADAM_BYTES / get_host_memory_rate(machine)
+    return look_up(CPU_ADAM_TORCH, machine, CPU_ADAM_TORCH_OTHERS)
 
 
 def get_dispatch_share(machine: ClusterHardware, *, across: bool) -> float:

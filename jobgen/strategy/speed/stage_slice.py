@@ -73,6 +73,17 @@ def count_stored_bytes(setup: Setup) -> float:
     return setup.recipe.params * trained + frozen - count_scales(setup, most)
 
 
+def get_gathered_width(setup: Setup, whole: StageSlice) -> float:
+    """Bytes of an element of a layer when it is gathered: quantized weights are so as they are
+    stored (bitsandbytes, nn/modules.py, ``Params4bit.quant_storage``)."""
+    width = float(setup.recipe.compute)
+    if setup.adapters is None or setup.measured is not None:
+        return width
+    most = max(list_stages(setup), key=lambda stage: stage.params)
+    frozen = count_stage_trained(setup, most)[1] - count_scales(setup, most)
+    return min(width, (frozen - width * whole.root) / max(1.0, whole.params - whole.root))
+
+
 def count_layers(setup: Setup) -> float:
     """Layers of the busiest stage."""
     return float(-(-setup.model.sizes.layers // setup.mesh.pp))

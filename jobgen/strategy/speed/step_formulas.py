@@ -37,7 +37,7 @@ def format_formulas(
     part = rates.get_memory_share(machine)
     yield (
         f"everything else: bytes / ({machine.bandwidth / 1e12:.2f} TB/s x {part}) "
-        "(pytorch/ao, roofline_utils.py)"
+        "(Azure/AI-benchmarking-guide; pytorch/ao, roofline_utils.py)"
     )
     forward, backward = passes
     yield f"one micro-batch: {forward:.3g} s forward, {backward:.3g} s backward"

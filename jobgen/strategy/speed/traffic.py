@@ -10,7 +10,11 @@ from jobgen.strategy.spec import TRAITS
 from jobgen.strategy.speed import collectives, rates
 from jobgen.strategy.speed.collectives import Collective, Load, RankGroup, Traffic, When
 from jobgen.strategy.speed.model_traffic import list_model_traffic
-from jobgen.strategy.speed.stage_slice import StageSlice, count_largest_stage
+from jobgen.strategy.speed.stage_slice import (
+    StageSlice,
+    count_largest_stage,
+    get_gathered_width,
+)
 
 _BUCKET = 25 << 20
 """Bytes that DDP reduces at once (torch's distributed.hpp, kDefaultBucketBytesCap)."""
@@ -92,7 +96,7 @@ def _states(
     trait = TRAITS[setup.strategy]
     stage = trait.stage if setup.mesh.shard * setup.mesh.cp > 1 else 0
     micro = setup.batch.accumulation
-    reduced, gathered = setup.recipe.reduce * gradients, setup.recipe.compute * params
+    reduced = setup.recipe.reduce * gradients
     everyone = _fewer(collectives.build_group(setup, "cp", "shard", "replicate"), divided)
     shards = _fewer(collectives.build_group(setup, "cp", "shard"), divided)
     if stage == 0:
@@ -100,18 +104,16 @@ def _states(
         ready: When = "last" if setup.overlap_reduce else "update"
         yield Traffic("all-reduce", "gradients", everyone, reduced, 1, ready, bucket)
         return
-    unit = setup.recipe.compute * _count_first(setup, whole, params, divided)
-    last = setup.recipe.reduce * _count_first(setup, learned, gradients, divided)
+    last = _count_first(setup, learned, gradients, divided)
     if trait.family == "zero" and not trait.shards_parameters:
+        # what is frozen belongs to no group of the optimizer
+        gathered, unit = (setup.recipe.compute * count for count in (gradients, last))
         yield from _unsharded(setup, stage, shards, reduced, gathered, unit)
+        last *= setup.recipe.reduce
     else:
+        last *= setup.recipe.reduce
         n = whole.units
-        yield Traffic("all-gather", "parameters", shards, gathered / n, micro * n, "forward", unit)
-        again = _again(setup, shards, stage)
-        if again:
-            kept = whole.root if trait.family == "fsdp" and divided == 1 else 0.0
-            each = setup.recipe.compute * (params - kept) / n
-            yield Traffic("all-gather", "parameters again", again, each, micro * n, "backward")
+        yield from _gather(setup, shards, whole, params, divided)
         yield Traffic(
             "reduce-scatter", "gradients", shards, reduced / n, micro * n, "backward", last
         )
@@ -125,17 +127,41 @@ def _states(
             yield Traffic("all-reduce", "gradients", copies, mine, 1, "last", min(_BUCKET, mine))
 
 
+def _gather(
+    setup: Setup, shards: RankGroup, whole: StageSlice, params: float, divided: float
+) -> Iterator[Traffic]:
+    """Parameters that ZeRO-3 and FSDP gather, those of layers as they are stored."""
+    trait, wide = TRAITS[setup.strategy], setup.recipe.compute
+    n, times = whole.units, setup.batch.accumulation * whole.units
+    root = whole.root if divided == 1 else 0.0
+    each = get_gathered_width(setup, whole)
+    layer = _count_layer(whole, params)
+    unit = each * layer + wide * (_count_first(setup, whole, params, divided) - layer)
+    layers, ends = each * (params - root), wide * root
+    average = (layers + ends) / n
+    yield Traffic("all-gather", "parameters", shards, average, times, "forward", unit)
+    again = _again(setup, shards, trait.stage)
+    if again:
+        one = layers / n if trait.family == "fsdp" else average
+        yield Traffic("all-gather", "parameters again", again, one, times, "backward")
+
+
 def _count_first(setup: Setup, held: StageSlice, shared: float, divided: float) -> float:
     """Elements that nothing is computed beside, of those that these ranks share: a layer's, and
     those of FSDP's root, or of the embedding where that is a unit of its own. The root is gathered
     before the first layer computes, and reduced when the last gradient is there (torch 2.13,
     distributed/fsdp/_fully_shard/_fsdp_state.py, ``_root_pre_forward`` and
     ``_root_post_backward_final_callback``; FSDP1's root has the embedding, too)."""
-    layer = held.largest * shared / max(1.0, held.params)
+    layer = _count_layer(held, shared)
     if not setup.strategy.startswith("fsdp") or divided != 1:
         return layer
     apart = setup.split_root and setup.mesh.pp == 1 and not setup.model.sizes.tied
     return layer + (held.root / 2 if apart else held.root)
+
+
+def _count_layer(held: StageSlice, shared: float) -> float:
+    """Elements of the largest layer, of those that these ranks share."""
+    return held.largest * shared / max(1.0, held.params)
 
 
 def _unsharded(

@@ -105,5 +105,4 @@ if __name__ == "__main__":
     torch.set_num_threads(1)
     _, name, count, *recomputes = sys.argv
     steps = (partial(step, name, recompute, int(count)) for recompute in recomputes)
-    failed = [run_ranks(RANKS, each) for each in steps]
-    sys.exit(any(failed))
+    sys.exit(any(run_ranks(RANKS, each) for each in steps))

@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
+from jobgen.data import gpus
 from jobgen.strategy.memory.recipes import RECIPES
 from jobgen.strategy.setup import Adapters, Setup
 from jobgen.strategy.spec import Mesh, Offloaded
 from jobgen.strategy.speed.host_update import compute_host_update, compute_parameter_copies
+from jobgen.strategy.speed.machine_model import build_machine
 from jobgen.strategy.speed.rates import get_memory_rate
 from tests.strategy.speed.setups import A100, AUTOCAST, LLAMA, setup
 
@@ -141,3 +143,12 @@ def test_frozen_parameters_come_up_as_they_are_stored() -> None:
         )
 
     assert 0.3 < copied(4) / copied(16) < 0.4  # embedding and output layer have 16 bits
+
+
+def test_a_superchip_has_a_cpu_of_its_own() -> None:
+    # deepspeedai/DeepSpeed, blogs/deepspeed-superoffload, figure 5; arXiv 2407.07850
+    hopper = build_machine(gpus()["GH200-96GB"], 4, 25e9, "slingshot")
+    asked = offloaded("zero3", mesh=Mesh(1, 4), world_per_node=4)
+    update, _ = compute_host_update(asked, hopper, PARAMS, STATES, 0.0)
+    assert update == pytest.approx(PARAMS * 0.098e-9 * 42 / 28)
+    assert hopper.host == 297e9

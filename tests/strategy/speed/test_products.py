@@ -134,6 +134,21 @@ def test_a_gpu_of_its_own_rate_has_it_in_8_bits_too(gpu: str, part: float) -> No
     assert get_matmul_rate(machine, narrow=True) == pytest.approx(part * machine.fast8)
 
 
+@pytest.mark.parametrize(
+    ("gpu", "reached"),
+    [
+        ("A100-SXM4-80GB", 1.70),
+        ("A800-SXM4-80GB", 1.70),
+        ("H100-SXM5-80GB", 2.97),
+        ("H200-SXM5-141GB", 4.15),
+        ("MI300X-192GB", 4.08),
+    ],
+)
+def test_what_kernels_reach_of_its_memory_is_measured_on_the_gpu(gpu: str, reached: float) -> None:
+    machine = build_machine(gpus()[gpu], 8, 25e9, "infiniband")
+    assert get_memory_rate(machine) / 1e12 == pytest.approx(reached, abs=0.005)
+
+
 def test_a_gpu_that_power_limits_loses_nothing_to_a_last_wave_that_is_nearly_full() -> None:
     machine = build_machine(gpus()["H100-SXM5-80GB"], 8, 25e9, "infiniband")
     assert get_matmul_rate(machine, filled=0.9) == get_matmul_rate(machine)

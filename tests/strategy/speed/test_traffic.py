@@ -60,6 +60,25 @@ def test_deepspeed_reduces_all_gradients_on_every_rank() -> None:
         assert found["all-gather of parameters"] == pytest.approx(7 / 8 * 2 * P)
 
 
+def test_quantized_weights_are_gathered_as_they_are_stored() -> None:
+    def gathered(strategy: str, bits: int) -> float:
+        asked = setup(strategy, model=LLAMA, adapters=Adapters(8, (), bits))
+        return sent(asked)["all-gather of parameters"]
+
+    for strategy in ("fsdp", "fsdp2", "zero3"):
+        assert gathered(strategy, 16) == pytest.approx(7 / 8 * 2 * LLAMA.count)
+        # embedding and output layer have 16 bits
+        assert 0.3 < gathered(strategy, 4) / gathered(strategy, 16) < 0.4
+
+
+def test_zero2_gathers_what_is_trained_alone() -> None:
+    plain, adapted = (
+        sent(setup("zero2", model=LLAMA, framework="deepspeed", adapters=each))
+        for each in (None, Adapters(8, ()))
+    )
+    assert adapted["all-gather of parameters"] < 0.01 * plain["all-gather of parameters"]
+
+
 def test_zero2_reduces_in_every_micro_batch() -> None:
     found = sent(setup("zero2", accumulation=4))
     assert found["reduce-scatter of gradients"] == pytest.approx(4 * 7 / 8 * 2 * P)

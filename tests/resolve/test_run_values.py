@@ -1,0 +1,75 @@
+"""The batch and the sequence that run: sets where train: leaves them open."""
+
+from __future__ import annotations
+
+import pytest
+
+from jobgen.model.plan import Plan
+from tests.resolve.made import job, plan
+
+LLAMA = "model: meta-llama/Llama-3.1-8B"
+
+
+def planned(run: str, train: str, **keys: str) -> Plan:
+    return plan(job(run=run, train=f"{{{train}}}", gpus_per_node="8", **keys))
+
+
+@pytest.mark.parametrize(
+    ("train", "run", "batch"),
+    [
+        (
+            f"framework: hf-trainer, {LLAMA}",
+            "train.py --per_device_train_batch_size 4 --gradient_accumulation_steps=2",
+            "micro 4 x accumulation 2 x 16 ranks",
+        ),
+        (  # what train: says stays
+            "framework: hf-trainer, micro_batch: 1",
+            "train.py --per_device_train_batch_size 4 --gradient_accumulation_steps 2",
+            "micro 1 x accumulation 2 x 16 ranks",
+        ),
+        (
+            "framework: hf-trainer, micro_batch: 1, global_batch: 64",
+            "train.py --gradient_accumulation_steps 2",
+            "micro 1 x accumulation 4 x 16 ranks",
+        ),
+        (
+            "framework: megatron, strategy: 3d, tp: 8",
+            "pretrain_gpt.py --micro-batch-size 2 --global-batch-size 32",
+            "micro 2 x accumulation 8 x 2 ranks",
+        ),
+        (  # of two alike, the last
+            "framework: none, strategy: fsdp2",
+            "train.py --per_device_train_batch_size 4 --per-device-train-batch-size 2",
+            "micro 2 x accumulation 1 x 16 ranks",
+        ),
+        (  # what the shell puts in is not known, and nothing is no batch
+            "framework: hf-trainer, gradient_accumulation: 2",
+            "train.py --per_device_train_batch_size $MBS --max_seq_length 0",
+            "micro 1 x accumulation 2 x 16 ranks",
+        ),
+    ],
+)
+def test_arguments_of_run_stand_for_keys_that_train_leaves_open(
+    train: str, run: str, batch: str
+) -> None:
+    made = planned(run, train)
+    assert made.other["global_batch"].why == batch
+    passed = [check.message for check in made.checks if check.code == "J255"]
+    assert not any("leaves" in message for message in passed)
+
+
+def test_the_length_of_a_sequence_is_planned_as_run_sets_it() -> None:
+    train = f"framework: megatron, {LLAMA}, strategy: 3d, tp: 8, micro_batch: 1"
+    short, long = (
+        planned(f"pretrain_gpt.py --seq-length {length}", train) for length in (2048, 16384)
+    )
+    assert short.estimate is not None
+    assert long.estimate is not None
+    assert long.estimate.allocated > short.estimate.allocated
+    assert not [check for check in long.checks if check.code == "J255"]
+
+
+def test_what_run_says_as_it_is_passed_is_no_note() -> None:
+    run = "train.py --per_device_train_batch_size 4 --bf16 --fsdp 'full_shard auto_wrap'"
+    made = planned(run, "framework: hf-trainer, strategy: fsdp")
+    assert not any("also sets" in note.message for note in made.notes)
