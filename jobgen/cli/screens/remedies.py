@@ -8,6 +8,9 @@ from jobgen.cli.screens.memory import fold_foreign, to_gib
 from jobgen.strategy.choice.offer import Advice, Lever
 from jobgen.wording import join_words
 
+ORDER = "fits before tight, then cheapest; time per {}"
+"""What stands first, and what the times are of: a token or a sample."""
+
 
 def screen(advice: Advice, ink: Ink, *, every: bool = False) -> str:
     """The cheapest changes that are enough, with what each gives and costs, and the fewest nodes
@@ -15,7 +18,7 @@ def screen(advice: Advice, ink: Ink, *, every: bool = False) -> str:
     lines = []
     enough = [lever for lever in advice.levers if lever.fits]
     if advice.levers:
-        lines.append(ink("strong", "What would help (cheapest first)"))
+        lines.append(ink("strong", f"What would help ({ORDER.format(advice.unit[:-1])})"))
         for number, lever in enumerate(advice.levers if every else enough, 1):
             lines += _lever(number, lever, ink)
     if advice.levers and not enough:
@@ -59,7 +62,7 @@ def _lever(number: int, lever: Lever, ink: Ink) -> list[str]:
 def format_slower(part: float) -> str:
     """``, 33 % slower``, or how many times as long; nothing where it costs no time."""
     if part >= 1:
-        return f", a step takes {1 + part:.2g} times as long"
+        return f"; takes {1 + part:.2g} times as long"
     if abs(part) < 0.005:
         return ""
     return f", {format_percent(abs(part))} {'slower' if part > 0 else 'faster'}"
