@@ -288,7 +288,9 @@ def test_a_tight_plan_has_what_makes_it_fit_and_may_be_submitted(
     sets = ("--set", "train.micro_batch=2")
     shown = jobgen("plan", *ON, *sets, "--section", "memory").out
     assert "\n  tight: " in shown
-    assert "What would help (fits before tight, then cheapest; time per token)\n  1  train." in shown
+    assert (
+        "What would help (fits before tight, then cheapest; time per token)\n  1  train." in shown
+    )
     said = json.loads(jobgen("plan", *ON, *sets, "--json").out)
     levers = said["data"]["estimate"]["levers"]
     assert {lever["verdict"] for lever in levers} == {"fits"}
@@ -414,7 +416,9 @@ def test_next_measures_an_own_model_with_the_smaller_batch(
     assert said.code == Exit.UNFIT, said.out + said.err
     following = said.out.splitlines()[-1].removeprefix("Next: jobgen ")
     assert re.fullmatch(
-        r"plan job.yaml -c a100x16 --set train.micro_batch=\d+ --measure", following
+        r"plan job.yaml -c a100x16 --set train.micro_batch=\d+ "
+        r"--set train.gradient_accumulation=\d+ --measure",
+        following,
     )
     assert "memory is not estimated" not in jobgen(*shlex.split(following)).out
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobgen.cli.layout import format_percent
+from jobgen.cli.layout import fold, format_percent
 from jobgen.cli.output import Ink, defuse
 from jobgen.cli.screens.memory import fold_foreign, to_gib
 from jobgen.strategy.choice.offer import Advice, Lever
@@ -18,7 +18,8 @@ def screen(advice: Advice, ink: Ink, *, every: bool = False) -> str:
     lines = []
     enough = [lever for lever in advice.levers if lever.fits]
     if advice.levers:
-        lines.append(ink("strong", f"What would help ({ORDER.format(advice.unit[:-1])})"))
+        title = f"What would help ({ORDER.format(advice.unit[:-1])})"
+        lines += [ink("strong", line) for line in fold(title, ink.width, "  ").splitlines()]
         for number, lever in enumerate(advice.levers if every else enough, 1):
             lines += _lever(number, lever, ink)
     if advice.levers and not enough:
