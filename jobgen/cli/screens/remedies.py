@@ -19,7 +19,7 @@ def screen(advice: Advice, ink: Ink, *, every: bool = False) -> str:
     enough = [lever for lever in advice.levers if lever.fits]
     if advice.levers:
         title = f"What would help ({ORDER.format(advice.unit[:-1])})"
-        lines += [ink("strong", line) for line in fold(title, ink.width, "  ").splitlines()]
+        lines += [ink("strong", line) for line in fold(title, ink.width, "  ").split("\n")]
         for number, lever in enumerate(advice.levers if every else enough, 1):
             lines += _lever(number, lever, ink)
     if advice.levers and not enough:
