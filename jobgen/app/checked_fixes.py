@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from jobgen.model.record import RunRecord
 
 _SUBMIT = "jobgen submit job.yaml"
+_PLAN = "jobgen plan job.yaml"
 _MOST = 20
 """Files beside which a job file is looked for."""
 _GIB = 1 << 30
@@ -65,10 +66,12 @@ def check_fixes(world: World, record: RunRecord, remedies: Sequence[Remedy]) -> 
 
 
 def generalize(remedies: Sequence[Remedy]) -> list[Remedy]:
-    """The remedies for a job that jobgen did not submit: settings instead of its commands."""
+    """The remedies for a job that jobgen did not submit: settings instead of its commands, and no
+    plan."""
     general = (
         _name_setting(remedy) if remedy.command.startswith(_SUBMIT) else remedy
         for remedy in remedies
+        if not remedy.command.startswith(_PLAN)
     )
     return [remedy for remedy in general if remedy.text or remedy.command]
 

@@ -79,6 +79,12 @@ def test_what_jobgen_alone_does_is_left_out_without_a_job_file() -> None:
     assert not generalize([Remedy("more next time", "jobgen submit job.yaml --set monitor=30s")])
 
 
+def test_a_plan_is_proposed_for_jobs_of_jobgen_alone(world: World) -> None:
+    plan = Remedy("what would make it fit", "jobgen plan job.yaml -c local --section memory")
+    assert check_fixes(world, run(), [plan]) == [plan]
+    assert not generalize([plan])
+
+
 def test_the_file_that_the_run_was_submitted_from_is_named(world: World, tmp_path: Path) -> None:
     (tmp_path / "other.yaml").write_text(JOB.replace("nodes: 2", "nodes: 1"))
     record = run()

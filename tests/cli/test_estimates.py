@@ -73,7 +73,7 @@ def test_what_does_not_fit_ends_with_six_and_says_what_would_help(
     assert {"assumed", "alternative", "change_bytes", "verdict"} == set(data["assumptions"][0])
     full = jobgen("plan", *ON, "--section", "memory")
     assert full.code == Exit.UNFIT
-    assert "What would help (cheapest first)" in full.out
+    assert "What would help (fits before tight, then cheapest; time per token)" in full.out
     assert "Fewest nodes that fit: 1" in full.out
     assert full.err == ""
     assert "error[J251]" in jobgen("plan", *ON, "--section", "env").err
@@ -172,7 +172,7 @@ def test_the_hint_of_what_does_not_fit_is_the_command_that_shows_what_would_help
         (command,) = re.findall(r"see what would help: jobgen ([^(]*--section memory)", text)
         shown = jobgen(*shlex.split(command))
         assert shown.code == Exit.UNFIT
-        assert "\nWhat would help (cheapest first)\n" in shown.out
+        assert "\nWhat would help (fits before tight, then cheapest; time per token)\n" in shown.out
         assert command.endswith(f"{shlex.join([*ON, *more])} --section memory")
 
 
@@ -290,7 +290,9 @@ def test_a_tight_plan_has_what_makes_it_fit_and_may_be_submitted(
     sets = ("--set", "train.micro_batch=2")
     shown = jobgen("plan", *ON, *sets, "--section", "memory").out
     assert "\n  tight: " in shown
-    assert "What would help (cheapest first)\n  1  train." in shown
+    assert (
+        "What would help (fits before tight, then cheapest; time per token)\n  1  train." in shown
+    )
     said = json.loads(jobgen("plan", *ON, *sets, "--json").out)
     levers = said["data"]["estimate"]["levers"]
     assert {lever["verdict"] for lever in levers} == {"fits"}
@@ -416,7 +418,9 @@ def test_next_measures_an_own_model_with_the_smaller_batch(
     assert said.code == Exit.UNFIT, said.out + said.err
     following = said.out.splitlines()[-1].removeprefix("Next: jobgen ")
     assert re.fullmatch(
-        r"plan job.yaml -c a100x16 --set train.micro_batch=\d+ --measure", following
+        r"plan job.yaml -c a100x16 --set train.micro_batch=\d+ "
+        r"--set train.gradient_accumulation=\d+ --measure",
+        following,
     )
     assert "memory is not estimated" not in jobgen(*shlex.split(following)).out
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from jobgen.cli.layout import format_percent
+from jobgen.cli.layout import fold, format_percent
 from jobgen.cli.output import Ink, defuse
 from jobgen.cli.screens.memory import fold_foreign, to_gib
 from jobgen.strategy.choice.offer import Advice, Lever
 from jobgen.wording import join_words
+
+ORDER = "fits before tight, then cheapest; time per {}"
+"""What stands first, and what the times are of: a token or a sample."""
 
 
 def screen(advice: Advice, ink: Ink, *, every: bool = False) -> str:
@@ -15,7 +18,8 @@ def screen(advice: Advice, ink: Ink, *, every: bool = False) -> str:
     lines = []
     enough = [lever for lever in advice.levers if lever.fits]
     if advice.levers:
-        lines.append(ink("strong", "What would help (cheapest first)"))
+        title = f"What would help ({ORDER.format(advice.unit[:-1])})"
+        lines += [ink("strong", line) for line in fold(title, ink.width, "  ").split("\n")]
         for number, lever in enumerate(advice.levers if every else enough, 1):
             lines += _lever(number, lever, ink)
     if advice.levers and not enough:
@@ -59,7 +63,7 @@ def _lever(number: int, lever: Lever, ink: Ink) -> list[str]:
 def format_slower(part: float) -> str:
     """``, 33 % slower``, or how many times as long; nothing where it costs no time."""
     if part >= 1:
-        return f", a step takes {1 + part:.2g} times as long"
+        return f"; takes {1 + part:.2g} times as long"
     if abs(part) < 0.005:
         return ""
     return f", {format_percent(abs(part))} {'slower' if part > 0 else 'faster'}"

@@ -18,18 +18,27 @@ def list_rank_changes(ask: Ask, there: Ask) -> tuple[str, ...]:
     return changes if nodes == ask.world.nodes else (*changes, f"nodes: {nodes}")
 
 
-def list_batch_changes(old: Train, new: Train) -> tuple[str, ...]:
-    """``train.micro_batch: 1``."""
-    micro = new.micro_batch
-    return () if micro == old.micro_batch else (f"train.micro_batch: {micro}",)
+def list_changes(ask: Ask, there: Ask) -> tuple[str, ...]:
+    """Keys of the batch, of the rest of ``train``, and of the ranks."""
+    trains = ask.train, there.train
+    return (
+        *_compare(*trains, ("micro_batch", "gradient_accumulation")),
+        *list_train_changes(*trains),
+        *list_rank_changes(ask, there),
+    )
 
 
 def list_train_changes(old: Train, new: Train) -> Iterator[str]:
-    """Keys of ``train`` that the planner tries other values of."""
+    """Keys of ``train`` that the planner tries other values of, without the batch's."""
     if old.strategy.type != new.strategy.type:
         yield f"train.strategy: {new.strategy.type}"
-    for key in ("tp", "pp", "ep", "activation_checkpointing"):
-        if getattr(old, key) != getattr(new, key):
-            yield f"train.{key}: {getattr(new, key)}"
+    yield from _compare(old, new, ("tp", "pp", "ep", "activation_checkpointing"))
     if old.offload.what != new.offload.what:
         yield f"train.offload: {new.offload.what}"
+    yield from _compare(old, new, ("loss", "optimizer"))
+
+
+def _compare(old: Train, new: Train, keys: tuple[str, ...]) -> Iterator[str]:
+    for key in keys:
+        if getattr(old, key) != getattr(new, key):
+            yield f"train.{key}: {getattr(new, key)}"

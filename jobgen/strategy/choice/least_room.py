@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from jobgen import strategy
 from jobgen.named_tuple import NamedTuple
+from jobgen.strategy.batch import assume_batch
 from jobgen.strategy.choice.advise import choose_first, has_fit
 from jobgen.strategy.choice.ladder import change_nodes, list_wider
 from jobgen.strategy.choice.setups import Ask
+from jobgen.strategy.spec import Batch
 
 MOST = 4096
 """Nodes, where the search for the fewest that work ends."""
@@ -27,7 +30,8 @@ def choose_room(ask: Ask) -> Room | None:
     lean = lessen_batch(ask)
     if lean is None or has_fit(ask) or not has_fit(lean):
         return _find_room(ask)
-    return _find_room(lean)
+    room = _find_room(lean)
+    return room and room._replace(title=f"{room.title}, micro_batch 1")
 
 
 def _find_room(ask: Ask) -> Room | None:
@@ -45,11 +49,22 @@ def _find_room(ask: Ask) -> Room | None:
 
 
 def lessen_batch(ask: Ask) -> Ask | None:
-    """The question with one sample in each forward pass; None where there is only one, a file of
-    the user's says how many, or a model was measured with another number."""
-    if ask.train.micro_batch == 1 or ask.config_batch is not None or ask.measured is not None:
+    """The question with one sample in each forward pass, and as many in a step; None where there is
+    only one, a file of the user's says how many, or a model was measured with another number."""
+    if ask.config_batch is not None or ask.measured is not None:
         return None
-    return ask._replace(train=ask.train.replace(micro_batch=1))
+    decided = strategy.decide(ask.train, ask.sizes, ask.world, launcher=ask.launcher)
+    batch = decided.batch or assume_batch(decided.framework, decided.mesh.data)
+    return divide_batch(ask, batch, 1) if batch.micro > 1 else None
+
+
+def divide_batch(ask: Ask, batch: Batch, micro: int) -> Ask:
+    """The question with so many samples in each forward pass, and as many in a step."""
+    train = ask.train.replace(micro_batch=micro)
+    if train.global_batch is None or train.gradient_accumulation is not None:
+        steps = batch.accumulation * batch.micro // micro
+        train = train.replace(gradient_accumulation=steps)
+    return ask._replace(train=train)
 
 
 def find_fewest_nodes(ask: Ask, most: int = MOST) -> tuple[int, str] | None:

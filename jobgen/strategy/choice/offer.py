@@ -44,14 +44,14 @@ class Lever(NamedTuple):
     saves: float
     """Bytes of a GPU."""
     slower: float
-    """The part that a step takes longer: 0.33 for a third; below 0 where it takes less."""
+    """The part that a token takes longer: 0.33 for a third; below 0 where it takes less."""
     memory: float
     """Bytes of a GPU after it."""
     verdict: Verdict
     note: str = ""
     """What else it needs, or what the planner chooses then."""
     possible: bool = True
-    """Whether the cluster has the nodes."""
+    """Whether the cluster has the nodes, and the job file can set it."""
     needs: Growth = ""
 
     @property
@@ -102,7 +102,7 @@ class Advice(NamedTuple):
     chosen: StrategyOption | None
     """None where nothing fits, and nothing was asked for by name."""
     levers: tuple[Lever, ...] = ()
-    """What fits first, the cheapest of it first."""
+    """What fits first, then what is tight; of each the cheapest first."""
     smallest_by: str = ""
     """The title of what fits on them."""
     smallest_nodes: int | None = None

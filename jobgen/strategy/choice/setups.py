@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from jobgen.data import gpus
@@ -84,6 +85,15 @@ _UNSYNCED = ("torch", "accelerate", "hf-trainer")
 """Frameworks that accumulate gradients under FSDP without reducing them: accelerate and
 transformers (``Accelerator.no_sync``), and programs like ``examples/gpt``. torchtitan and Lightning
 reduce those of every micro-batch."""
+_EACH = '{"gradient_accumulation_kwargs":{"sync_each_batch":true}}'
+REDUCES_EACH = {
+    "hf-trainer": f"--accelerator_config '{_EACH}'",
+    "accelerate": "GradientAccumulationPlugin(sync_each_batch=True) in the program",
+    "torch": "no no_sync() or set_requires_gradient_sync(False) in the program",
+}
+"""Framework → where its programs set that FSDP reduces gradients with every micro-batch:
+transformers 5.23, ``trainer.py``; accelerate 1.15, ``Accelerator.accumulate``; torch 2.13, FSDP and
+``fully_shard``. YAML takes the JSON as it is: no colon has a space after it."""
 _PREPARED = ("accelerate", "hf-trainer")
 """Frameworks whose programs prepare a quantized model with peft."""
 _OWN_ADAM = ("accelerate", "hf-trainer")
@@ -143,7 +153,7 @@ def build_setup(strategy: Strategy, ask: Ask, train: Train | None = None) -> Set
         cpu_adam=_has_cpu_adam(strategy),
         keeps_full_copy=strategy.settings.state_dict == "full",
         loss=choose_loss(framework, train.loss),
-        unsynced=framework in _UNSYNCED,
+        unsynced=framework in _UNSYNCED and not _reduces_each(ask.run_args),
         reduce_bucket=_choose_bucket(strategy, ask),
         tf32=ask.tf32,
         compiled=train.compiled,
@@ -185,6 +195,11 @@ def choose_channels(gpu: str) -> int:
 def choose_loss(framework: str, loss: Loss) -> Loss:
     """How the framework computes the loss that the job names: Megatron's plain one is in place."""
     return "in-place" if framework == "megatron" and loss == "plain" else loss
+
+
+def _reduces_each(words: Iterable[str]) -> bool:
+    """Whether the program's words say that FSDP reduces gradients with every micro-batch."""
+    return any(re.search(r'"sync_each_batch": *true', word) for word in words)
 
 
 def _reduces_beside(strategy: Strategy, own: MegatronTraffic) -> bool:

@@ -95,7 +95,6 @@ def _states(
     whole, learned = slices
     trait = TRAITS[setup.strategy]
     stage = trait.stage if setup.mesh.shard * setup.mesh.cp > 1 else 0
-    micro = setup.batch.accumulation
     reduced = setup.recipe.reduce * gradients
     everyone = _fewer(collectives.build_group(setup, "cp", "shard", "replicate"), divided)
     shards = _fewer(collectives.build_group(setup, "cp", "shard"), divided)
@@ -114,17 +113,26 @@ def _states(
         last *= setup.recipe.reduce
         n = whole.units
         yield from _gather(setup, shards, whole, params, divided)
-        yield Traffic(
-            "reduce-scatter", "gradients", shards, reduced / n, micro * n, "backward", last
-        )
+        passes, when = _time_reduces(setup)
+        yield Traffic("reduce-scatter", "gradients", shards, reduced / n, passes * n, when, last)
     if setup.mesh.replicate > 1:
         copies = collectives.build_group(setup, "replicate")
         mine = reduced / shards.size
         if stage > 1 and trait.family != "zero":
             n, last = whole.units, last / shards.size
-            yield Traffic("all-reduce", "gradients", copies, mine / n, micro * n, "backward", last)
+            passes, when = _time_reduces(setup)
+            yield Traffic("all-reduce", "gradients", copies, mine / n, passes * n, when, last)
         else:
             yield Traffic("all-reduce", "gradients", copies, mine, 1, "last", min(_BUCKET, mine))
+
+
+def _time_reduces(setup: Setup) -> tuple[int, When]:
+    """Backward passes that reduce gradients unit by unit, and which: every one, or the last alone
+    where FSDP leaves gradients whole until then (torch 2.13, distributed/fsdp/_runtime_utils.py,
+    ``_post_backward_hook``; _fully_shard/_fsdp_param_group.py, ``reduce_grads``)."""
+    family = TRAITS[setup.strategy].family
+    unsynced = setup.unsynced and family in {"fsdp", "fsdp2"}
+    return (1, "last") if unsynced else (setup.batch.accumulation, "backward")
 
 
 def _gather(

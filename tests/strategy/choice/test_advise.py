@@ -117,7 +117,7 @@ def test_levers_say_what_each_change_gives() -> None:
     full = found["train.activation_checkpointing: full"]
     assert full.memory == pytest.approx(start.memory.needed - full.saves)
     assert 0.15 < full.slower < 0.45, "about a third: the forward pass once more"
-    half = found["train.micro_batch: 2"]
+    half = found["train.micro_batch: 2, train.gradient_accumulation: 2"]
     assert half.saves > 0
     assert found["nodes: 2"].saves > 0
     fit = [lever.fits for lever in find_levers(start, asked)]
@@ -147,21 +147,26 @@ def test_a_smaller_batch_is_combined_with_what_fits_beside_it() -> None:
     start = estimate_option(Rung(0, "ddp", asked.train), asked)
     first = find_help(start, asked).levers[0]
     assert (first.changes[0], first.verdict) == ("train.micro_batch: 1", "fits")
-    assert first.changes[1].startswith("train.strategy: zero")
+    assert first.changes[1] == "train.gradient_accumulation: 8"
+    assert first.changes[2].startswith("train.strategy: zero")
     auto = find_help(start, asked, auto=True).levers[0]
-    assert auto.changes == ("train.micro_batch: 1",)
+    assert auto.changes == ("train.micro_batch: 1", "train.gradient_accumulation: 8")
     # on such GPUs nothing fits with eight samples, on any number of nodes
     small = ask(name, 2, gpu="A10G-24GB", micro_batch=8, framework="hf-trainer")
     start = estimate_option(Rung(0, "ddp", small.train), small)
-    assert find_help(start, small).levers[0].changes[0] == "train.micro_batch: 1"
+    found = find_help(start, small)
+    assert found.levers[0].changes[0] == "train.micro_batch: 1"
+    assert found.smallest_by.endswith(", micro_batch 1")
 
 
-def test_a_change_that_is_enough_alone_needs_no_others() -> None:
+def test_a_change_that_is_enough_alone_is_joined_by_others_only_to_be_quicker() -> None:
     asked = ask("meta-llama/Llama-3.1-8B", 1, strategy="fsdp2", micro_batch=2, seq_len=8192)
     start = estimate_option(Rung(0, "fsdp2", asked.train), asked)
-    found = find_help(start, asked)
-    assert {len(lever.changes) for lever in found.levers} == {1}
-    assert found.levers[0].verdict == "fits"
+    first, *others = [lever for lever in find_help(start, asked).levers if lever.fits]
+    assert first.changes == ("train.activation_checkpointing: selective", "train.loss: fused")
+    alone = others[0]
+    assert (alone.changes, alone.verdict) == (("train.activation_checkpointing: full",), "fits")
+    assert first.slower < alone.slower - 0.05
 
 
 def test_a_tight_option_is_told_another_strategy_where_no_single_change_makes_it_fit() -> None:

@@ -85,6 +85,16 @@ def test_zero2_reduces_in_every_micro_batch() -> None:
     assert found["all-gather of parameters"] == pytest.approx(7 / 8 * 2 * P)
 
 
+@pytest.mark.parametrize("strategy", ["fsdp", "fsdp2"])
+def test_no_sync_reduces_in_the_last_micro_batch_alone(strategy: str) -> None:
+    found, each = (
+        sent(setup(strategy, accumulation=4, unsynced=unsynced)) for unsynced in (True, False)
+    )
+    assert found["reduce-scatter of gradients"] == pytest.approx(7 / 8 * 2 * P)
+    assert each["reduce-scatter of gradients"] == pytest.approx(4 * 7 / 8 * 2 * P)
+    assert found["all-gather of parameters"] == each["all-gather of parameters"]
+
+
 @pytest.mark.parametrize("strategy", ["fsdp2", "zero3"])
 def test_sharded_parameters_are_gathered_twice_and_reduced_once(strategy: str) -> None:
     assert total(setup(strategy)) == pytest.approx(1.5 * total(setup("ddp")))

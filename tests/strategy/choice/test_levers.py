@@ -1,0 +1,113 @@
+"""What ``jobgen plan`` proposes is what the changed job gives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from jobgen.strategy.choice.advise import choose_option
+from jobgen.strategy.choice.levers import find_help, find_levers
+from jobgen.strategy.choice.offer import Lever, StrategyOption
+from jobgen.strategy.choice.setups import Ask
+from tests.strategy.choice.asked import ask
+
+LLAMA = "meta-llama/Llama-3.1-8B"
+SYNC = "gradients reduced in every micro-batch"
+
+
+def choose(asked: Ask, *, auto: bool = False) -> StrategyOption:
+    option = choose_option(asked, auto=auto)
+    assert option is not None
+    return option
+
+
+def apply_changes(lever: Lever, asked: Ask) -> Ask:
+    """The question that the job asks after these changes."""
+    train: dict[str, Any] = {}
+    for change in lever.changes:
+        key, _, value = change.partition(": ")
+        number = int(value) if value.isdigit() else value
+        if key == "nodes":
+            asked = asked._replace(world=asked.world._replace(nodes=int(value)))
+        elif key == "train.offload":
+            train["offload"] = asked.train.offload.replace(what=value)
+        else:
+            train[key.removeprefix("train.")] = number
+    return asked._replace(train=asked.train.replace(**train), fixed=asked.fixed | train.keys())
+
+
+@pytest.mark.parametrize("auto", [True, False])
+@pytest.mark.parametrize("micro", [8, None])
+def test_an_entry_is_what_its_changes_give(auto: bool, micro: int | None) -> None:
+    asked = ask(LLAMA, 1, strategy="ddp", framework="hf-trainer", seq_len=8192, micro_batch=micro)
+    levers = find_help(choose(asked, auto=auto), asked, auto=auto).levers
+    assert len(levers) > 1
+    for lever in levers:
+        option = choose(apply_changes(lever, asked), auto=auto)
+        assert option.memory.needed == pytest.approx(lever.memory), lever.changes
+        assert not auto or option.title in lever.note or "auto chooses" not in lever.note
+
+
+@pytest.mark.parametrize(
+    ("batch", "steps"),
+    [
+        ({"micro_batch": 4, "gradient_accumulation": 4}, 16),
+        ({"micro_batch": 4, "gradient_accumulation": 4, "global_batch": 128}, 16),
+        ({"micro_batch": 4, "global_batch": 128}, None),
+        ({"micro_batch": None}, 8),
+    ],
+)
+def test_a_smaller_micro_batch_keeps_the_global_batch(
+    batch: dict[str, int | None], steps: int | None
+) -> None:
+    asked = ask(LLAMA, 1, strategy="fsdp", framework="hf-trainer", **batch)
+    start = choose(asked)
+    levers = find_help(start, asked).levers
+    smaller = [lever for lever in levers if lever.changes[0] == "train.micro_batch: 1"]
+    assert smaller
+    for lever in smaller:
+        assert (f"train.gradient_accumulation: {steps}" in lever.changes) is (steps is not None)
+        assert choose(apply_changes(lever, asked)).setup.batch.total == start.setup.batch.total
+
+
+def test_one_sample_at_once_cannot_be_fewer() -> None:
+    asked = ask(LLAMA, 1, strategy="fsdp2", framework="torch", micro_batch=None, seq_len=65536)
+    levers = find_help(choose(asked), asked).levers
+    assert not any("micro_batch" in change for lever in levers for change in lever.changes)
+
+
+def test_two_changes_that_fit_together_keep_the_strategy_of_the_job() -> None:
+    batch = {"micro_batch": 4, "gradient_accumulation": 4}
+    asked = ask(LLAMA, 1, strategy="fsdp", framework="hf-trainer", **batch)
+    fitting = [lever for lever in find_help(choose(asked), asked).levers if lever.verdict == "fits"]
+    assert any("train.loss: fused" in lever.changes for lever in fitting)
+    own = [lever for lever in fitting if not any("strategy" in c for c in lever.changes)]
+    assert own
+    assert fitting == sorted(fitting, key=lambda lever: lever.slower)
+
+
+@pytest.mark.parametrize(
+    ("framework", "place"),
+    [
+        ("hf-trainer", "--accelerator_config"),
+        ("accelerate", "GradientAccumulationPlugin(sync_each_batch=True)"),
+        ("torch", "set_requires_gradient_sync"),
+    ],
+)
+def test_gradients_reduced_in_every_micro_batch_are_a_change(framework: str, place: str) -> None:
+    asked = ask(LLAMA, 1, strategy="fsdp2", framework=framework, gradient_accumulation=4)
+    (lever,) = [each for each in find_levers(choose(asked), asked) if SYNC in each.changes]
+    assert lever.saves > 2**30
+    assert place in lever.note
+    assert not lever.possible, "no --set of jobgen does it"
+    alone = asked._replace(train=asked.train.replace(gradient_accumulation=1))
+    assert not any(SYNC in each.changes for each in find_levers(choose(alone), alone))
+
+
+def test_the_words_of_the_program_set_when_gradients_are_reduced() -> None:
+    asked = ask(LLAMA, 1, strategy="fsdp", framework="hf-trainer", gradient_accumulation=4)
+    (lever,) = [each for each in find_levers(choose(asked), asked) if SYNC in each.changes]
+    words = ("--accelerator_config", lever.note.partition(" ")[2].strip("'"))
+    option = choose(asked._replace(run_args=words))
+    assert option.memory.needed == pytest.approx(lever.memory)
