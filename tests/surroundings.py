@@ -38,3 +38,4 @@ def collect_less(environ: MutableMapping[str, str] = os.environ) -> None:
     gc.set_threshold(100_000, 50, 50)
     folders = (str(FOLDER_OF_PYTHON), environ.get("PYTHONPATH", ""))
     environ["PYTHONPATH"] = os.pathsep.join(filter(None, folders))
+    environ.pop("TORCHDYNAMO_DISABLE", None)  # a worker of pytest is such a process, and compiles
