@@ -43,6 +43,9 @@ def make_rung(level: int, train: Train) -> Rung:
 _ORDER = ("ddp", "zero1", "zero2", "fsdp-grad-op", "fsdp2", "fsdp", "zero3", "fsdp-hybrid")
 """The simplest first: what is sharded less needs less to be sent. FSDP2 before FSDP, which torch
 calls its older one."""
+_DEPRECATED = {"hf-trainer": ("fsdp-grad-op", "fsdp", "fsdp-hybrid")}
+"""Framework → strategies that it warns to remove, so that they are not proposed (transformers 5.23,
+training_args.py, ``_process_fsdp_args``, of FSDP1)."""
 LEVELS = ("strategy", "activation_checkpointing", "ep", "tp", "pp", "offload")
 """Level of a rung → the key of ``train`` that it changes, beside those of levels before it."""
 _AGAIN = ("selective", "full")
@@ -94,7 +97,7 @@ def _list_possible(ask: Ask) -> Iterator[Rung]:
 
 
 def _knows(name: str, framework: str) -> bool:
-    return framework in TRAITS[name].frameworks
+    return framework in TRAITS[name].frameworks and name not in _DEPRECATED.get(framework, ())
 
 
 def _faulty(train: Train, ask: Ask) -> bool:

@@ -135,3 +135,16 @@ def test_no_change_is_advised_that_the_framework_refuses(framework: str) -> None
     for kind in ("selective", "full"):
         if f"train.activation_checkpointing: {kind}" in words:
             assert list_faults(question, train.replace(activation_checkpointing=kind)) == ()
+
+
+def test_what_the_trainer_is_about_to_remove_is_not_proposed() -> None:
+    names = {
+        framework: {
+            rung.train.strategy.type for rung in list_rungs(ask(LLAMA, framework=framework))
+        }
+        for framework in ("hf-trainer", "torch")
+    }
+    old = {"fsdp", "fsdp-grad-op", "fsdp-hybrid"}
+    assert not names["hf-trainer"] & old
+    assert old <= names["torch"]
+    assert "fsdp2" in names["hf-trainer"]
