@@ -144,9 +144,9 @@ def _place(tree: Tree) -> None:
 
 def _name(tree: Tree) -> None:
     """``-c`` finds a profile by its file's name, and everything later calls it by ``name``."""
-    folder, _, file = tree.label.rpartition("/")
-    called, name = file.rpartition(".")[0], tree.get_text("name")
-    if folder.rpartition("/")[2] == "clusters" and name and name != called:
-        message = f"name is {clip(name)}, but the file is {clip(file)}: -c expects {clip(called)}"
+    called, name = tree.called, tree.get_text("name")
+    if called and name and name != called:
+        file = clip(tree.label.rpartition("/")[2])
+        message = f"name is {clip(name)}, but the file is {file}: -c expects {clip(called)}"
         hint = f"set name: {clip(called)}, or rename the file to {clip(name)}.yaml"
         tree.say("J174", message, ("name",), hint)

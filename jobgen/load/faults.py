@@ -23,6 +23,7 @@ from jobgen.load.tree import Path, Tree, join_path
 from jobgen.model.cluster import ClusterProfile
 from jobgen.model.form import Form, ValueDiagnostic
 from jobgen.model.job import JobSpec
+from jobgen.model.units import clip
 from jobgen.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
@@ -72,10 +73,7 @@ def _missing(tree: Tree, path: Path, fault: ValueDiagnostic) -> None:
     if any(path[:n] in tree.spoiled for n in range(1, len(path) + 1)):
         return
     place = tree.find_place(path[:-1], of_key=True) if path[:-1] else tree.find_place(())
-    hint = fault.hint
-    folder, _, file = tree.label.rpartition("/")
-    if path == ("name",) and folder.rpartition("/")[2] == "clusters":  # -c finds it by its file
-        hint = f"add name: {file.rpartition('.')[0]}"
+    hint = f"add name: {clip(tree.called)}" if path == ("name",) and tree.called else fault.hint
     tree.say("J116", f"{join_path(path)} is missing", path, hint, place=place)
 
 

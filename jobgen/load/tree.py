@@ -55,6 +55,12 @@ class Tree:
         """How many problems of each code were found."""
         self.shells: dict[Path, ShellText] = {}
 
+    @property
+    def called(self) -> str:
+        """The name by which ``-c`` finds this profile; empty for any other file."""
+        folder, _, file = self.label.rpartition("/")
+        return file.rpartition(".")[0] if folder.rpartition("/")[2] == "clusters" else ""
+
     def get(self, *path: str | int) -> Any:
         """The value at this path; None where there is none."""
         value: Any = self.data

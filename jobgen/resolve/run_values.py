@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from jobgen.model.train import Train
 
 _BATCH = ("micro_batch", "gradient_accumulation", "global_batch")
+_ADOPTED = (*_BATCH, "seq_len")
 _MOST = 1_000_000
 """No batch and no sequence is longer; what is, was not meant."""
 
@@ -29,13 +30,13 @@ def adopt_arguments(look: Inputs, launcher: str, train: Train) -> Train:
 
     named = train.replace(strategy="ddp") if train.strategy.type == "auto" else train
     framework = strategy.choose_framework(named, launcher)
-    closed = {key for key in (*_BATCH, "seq_len") if look.has_written("train", key)}
+    closed = {key for key in _ADOPTED if look.has_written("train", key)}
     if "global_batch" in closed or train.config is not None:
         closed.update(_BATCH)
     changes: dict[str, int] = {}
     for found in read_arguments(look, programs[0], framework):
         key, value = found.row.key, found.values[0]
-        is_open = key in (*_BATCH, "seq_len") and key not in closed
+        is_open = key in _ADOPTED and key not in closed
         if is_open and value.isdecimal() and 0 < int(value) <= _MOST:
             changes[key] = int(value)  # of two alike, programs take the last
     return train.replace(**changes) if changes else train

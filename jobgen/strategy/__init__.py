@@ -35,6 +35,7 @@ __all__ = [
     "choose_framework",
     "decide",
     "list_faults",
+    "list_framework_faults",
 ]
 
 
@@ -99,12 +100,24 @@ def _list_paths(
     """The keys at which a job is refused, by its framework as well if nothing else refuses it."""
     faults = list(list_faults(train, sizes, world, launcher=launcher))
     if world is not None and not faults and train.config is None:
-        from jobgen.strategy.frameworks import FrameworkRequest, configure
-
-        decided = decide(train, sizes, world, launcher=launcher)
-        request = FrameworkRequest(decided, world.nodes, world.ranks_per_node, gpus=world.gpus)
-        faults = list(configure(request).faults)
+        faults = list_framework_faults(train, sizes, world, launcher=launcher)
     return frozenset(fault.path for fault in faults)
+
+
+def list_framework_faults(
+    train: Train,
+    sizes: ModelSizes,
+    world: RankLayout,
+    *,
+    launcher: str = "",
+    config: bytes | None = None,
+) -> list[TrainDiagnostic]:
+    """What the framework has no configuration for, or the user's own contradicts."""
+    from jobgen.strategy.frameworks import FrameworkRequest, configure
+
+    decided = decide(train, sizes, world, launcher=launcher, config=config)
+    request = FrameworkRequest(decided, world.nodes, world.ranks_per_node, gpus=world.gpus)
+    return list(configure(request).faults)
 
 
 def decide(

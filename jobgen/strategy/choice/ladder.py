@@ -10,7 +10,6 @@ from jobgen import strategy
 from jobgen.model.train import Offload
 from jobgen.named_tuple import NamedTuple
 from jobgen.strategy.choice.setups import Ask
-from jobgen.strategy.frameworks import FrameworkRequest, configure
 from jobgen.strategy.mesh import is_balanced
 from jobgen.strategy.spec import TRAITS
 
@@ -107,10 +106,10 @@ def _faulty(train: Train, ask: Ask) -> bool:
 
 def is_refused(train: Train, ask: Ask) -> bool:
     """Whether the framework has no configuration for it, or the user's own contradicts it."""
-    world = ask.world
-    decided = strategy.decide(train, ask.sizes, world, launcher=ask.launcher, config=ask.config)
-    request = FrameworkRequest(decided, world.nodes, world.ranks_per_node, gpus=world.gpus)
-    return bool(configure(request).faults)
+    found = strategy.list_framework_faults(
+        train, ask.sizes, ask.world, launcher=ask.launcher, config=ask.config
+    )
+    return bool(found)
 
 
 def _plain(ask: Ask, names: list[str]) -> Iterator[Rung]:

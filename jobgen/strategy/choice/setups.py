@@ -10,7 +10,7 @@ from jobgen.data import gpus
 from jobgen.named_tuple import NamedTuple
 from jobgen.strategy.batch import ConfigBatch, assume_batch
 from jobgen.strategy.estimate import ClusterHardware
-from jobgen.strategy.frameworks.megatron_model import drops_out
+from jobgen.strategy.frameworks.megatron_notes import drops_out
 from jobgen.strategy.frameworks.megatron_traffic import MegatronTraffic, read_traffic
 from jobgen.strategy.frameworks.program_options import read_values
 from jobgen.strategy.measured_model import MeasuredModel

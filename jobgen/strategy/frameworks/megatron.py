@@ -11,7 +11,13 @@ from math import lcm
 
 from jobgen.model.decision import Setting, cite_rule
 from jobgen.shell import Raw
-from jobgen.strategy.frameworks import Configured, FrameworkRequest, megatron_model, program_options
+from jobgen.strategy.frameworks import (
+    Configured,
+    FrameworkRequest,
+    megatron_model,
+    megatron_notes,
+    program_options,
+)
 from jobgen.strategy.frameworks.program_options import CHECKPOINTS, ProgramOption
 from jobgen.strategy.mesh import is_balanced
 from jobgen.strategy.spec import Note, Strategy, TrainDiagnostic
@@ -210,8 +216,8 @@ def _divided(strategy: Strategy) -> Iterator[TrainDiagnostic]:
 
 def _notes(request: FrameworkRequest) -> Iterator[Note]:
     strategy, mesh = request.strategy, request.strategy.mesh
-    yield from megatron_model.list_requirements(request)
-    yield from megatron_model.list_notes(request)
+    yield from megatron_notes.list_requirements(request)
+    yield from megatron_notes.list_notes(request)
     if strategy.clipping is None and not program_options.has_option(
         request.run_args, "--clip-grad"
     ):

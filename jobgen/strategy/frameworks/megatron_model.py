@@ -11,8 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from jobgen.strategy.frameworks import FrameworkRequest
 from jobgen.strategy.frameworks.program_options import ProgramOption, has_option, read_values
 from jobgen.strategy.shapes.architecture import Architecture, Experts, Mla
-from jobgen.strategy.spec import Note, TrainDiagnostic
-from jobgen.wording import join_words
+from jobgen.strategy.spec import TrainDiagnostic
 
 DIVISOR = 128
 """Megatron-LM's default for --make-vocab-size-divisible-by."""
@@ -35,24 +34,6 @@ _SHAPING = (
 )
 """Arguments that no later one takes back: in run, they are right only where they are passed too."""
 _MODEL = ("train", "model")
-_UNCOUNTED = ("--mtp-num-layers", "--moe-latent-size")
-"""Arguments for parameters that no model of the planner has."""
-_DEFAULTS = {
-    "--rotary-base": "10000",
-    "--norm-epsilon": "1e-05",
-    "--hidden-dropout": "0.1",
-    "--attention-dropout": "0.1",
-    "--moe-aux-loss-coeff": "0.0",
-}
-"""What no size of the model says, with Megatron-LM's value."""
-_OTHERS = {
-    "--rotary-base": "500000",
-    "--norm-epsilon": "1e-06",
-    "--hidden-dropout": "0.0",
-    "--attention-dropout": "0.0",
-    "--moe-aux-loss-coeff": "0.01",
-}
-"""Values that published models have instead, as examples: Llama 3's base, Qwen3's epsilon."""
 
 
 def describe_model(
@@ -63,7 +44,7 @@ def describe_model(
     Only a model that is known without doubt is passed. ``--spec`` in run brings layers of its own
     for the sizes that are passed, and other arguments a whole model.
     """
-    arch, builder = request.model, _find_builder(request.run_args)
+    arch, builder = request.model, find_builder(request.run_args)
     if arch is None or builder not in {"", "--spec"}:
         return (), ()
     found = tuple(_check_model(arch, request))
@@ -73,7 +54,7 @@ def describe_model(
     return passed, tuple(_check_run(passed, arch, request))
 
 
-def _find_builder(words: Sequence[str]) -> str:
+def find_builder(words: Sequence[str]) -> str:
     """The argument of run that gives the program a model of its own; empty if there is none."""
     return next((name for name in read_values(words) if name in _BUILDERS), "")
 
@@ -263,77 +244,3 @@ def _differ(own: str, passed: str | float) -> bool:
         return float(own) != float(passed)
     except ValueError:
         return own != passed
-
-
-def list_notes(request: FrameworkRequest) -> Iterator[Note]:
-    """What of the model stays with Megatron-LM or with run."""
-    arch, words, name = request.model, request.run_args, request.strategy.sizes.name
-    builder = _find_builder(words)
-    if builder and (arch or name):
-        message = (
-            f"run: has {builder}: the program builds its own model, the estimates are for "
-            "train.model"
-        )
-        yield Note(message, ("run",))
-    elif arch is None and name:
-        yield Note(
-            f"{name} is not passed on, because its exact sizes are unknown: pass "
-            "Megatron-LM's model arguments in run:",
-            _MODEL,
-        )
-    elif arch is not None:
-        left = dict(_list_defaults(arch, words))
-        if left:
-            names = ", ".join(f"{option} {value}" for option, value in left.items())
-            message = f"not set by train.model, so Megatron-LM's defaults apply: {names}"
-            yield Note(message, _MODEL, hint=_name_values(arch, left))
-        for option in (name for name in read_values(words) if name in _UNCOUNTED):
-            message = f"run: has {option}; the estimates do not count its parameters"
-            yield Note(message, ("run",))
-
-
-def list_requirements(request: FrameworkRequest) -> Iterator[Note]:
-    """What run must have for the program to start."""
-    words = request.run_args
-    if words and not _find_builder(words) and not has_option(words, "--tokenizer-type"):
-        hint = "pass --tokenizer-type in run:"
-        yield Note("Megatron-LM stops without a tokenizer", ("run",), "warning", hint)
-
-
-def _name_values(arch: Architecture, left: Mapping[str, str]) -> str:
-    """What to add to run: the model's values as far as they are known, else an example."""
-    dropped = {
-        "--hidden-dropout": arch.hidden_dropout,
-        "--attention-dropout": arch.attention_dropout,
-    }
-    without = [f"{option} 0.0" for option in left if arch.name and dropped.get(option) is False]
-    if without:
-        others = [option for option in left if f"{option} 0.0" not in without]
-        also = f", and {join_words(others, 'and')} if it has other values" if others else ""
-        return f"{arch.name} has no dropout: add {' '.join(without)} to run:{also}"
-    other = next(f"{option} {_OTHERS[option]}" for option in left)
-    return f"if your model has others, add them to run:, such as {other}"
-
-
-def _list_defaults(arch: Architecture, words: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    rotated = not arch.positions and arch.rotary_base is None
-    for option, value in _DEFAULTS.items():
-        if has_option(words, option):
-            continue
-        if (option == "--rotary-base" and not rotated) or ("moe" in option and not arch.experts):
-            continue
-        if (option, True) in (
-            ("--norm-epsilon", arch.norm_epsilon is not None),
-            ("--moe-aux-loss-coeff", arch.balance_loss is not None),
-        ):
-            continue
-        yield option, value
-
-
-def drops_out(words: Sequence[str]) -> bool:
-    """Whether a program with these words drops out what layers return, as it does by default."""
-    rate = read_values(words).get("--hidden-dropout") or _DEFAULTS["--hidden-dropout"]
-    try:
-        return float(rate) > 0
-    except ValueError:
-        return True
