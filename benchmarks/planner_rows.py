@@ -7,7 +7,9 @@ here is fitted to a measurement.
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Mapping
+from functools import cache
 from typing import Literal, NamedTuple
 
 from planner_words import (
@@ -76,8 +78,9 @@ _SCORED = {"mbs": "micro-batch", "optimizer": "optimizer"}
 """Columns without which its memory is not scored."""
 
 
-def row(said: Mapping[str, str]) -> Row:
-    """One line of the file."""
+def row(line: Mapping[str, str | None]) -> Row:
+    """One line of the file; a column that the file does not have is one that is empty."""
+    said: Mapping[str, str] = defaultdict(str, {name: cell or "" for name, cell in line.items()})
     gaps = [name for name in _NEEDED if not _number(said[name])]
     if not gaps and not _adds_up(said):
         gaps = ["sizes that add up to its parameters"]  # experts, or an encoder beside the decoder
@@ -93,10 +96,10 @@ def row(said: Mapping[str, str]) -> Row:
         setup,
         machine,
         _metric(said),
-        _number(said["mem_gib"]),
+        _gib(said),
         _seconds(said, setup, machine),
         _number(said["mfu_pct"]),
-        said["outcome"] != "OOM",
+        re.match("oom|out of memory", said["outcome"], re.IGNORECASE) is None,
         _interconnect(said),
         f"no {', '.join(gaps)}" if gaps else "",
         _number(said.get("blind_gib", "")),
@@ -104,16 +107,27 @@ def row(said: Mapping[str, str]) -> Row:
 
 
 def _number(text: str) -> float | None:
-    found = re.match(r"[\d.]+", text)
+    """What a cell starts with: ``~1,024 (packed)`` is 1024."""
+    found = re.match(r"[~≈\s]*([\d.,]+)", text)
     try:
-        return float(found[0]) if found else None
+        return float(found[1].replace(",", "")) if found else None
     except ValueError:
         return None
 
 
 def _int(text: str, default: int) -> int:
-    found = _number(text)
-    return default if found is None else int(found)
+    """A count; nothing and 0 are one that is not stated."""
+    return int(_number(text) or 0) or default
+
+
+_UNITS = {"GiB": 1.0, "MiB": 2.0**-10, "MB": 1e6 / 2**30, "bytes": 2.0**-30, "GB?": 1.0}
+"""GiB of one unit, where it is not 1e9 bytes: a GB that may be either is what tools print as GB."""
+
+
+def _gib(said: Mapping[str, str]) -> float | None:
+    """Measured memory, in GiB: of its own column, or of the value as printed and its unit."""
+    printed, each = _number(said["mem_value"]), _UNITS.get(said["mem_unit"].strip(), 1e9 / 2**30)
+    return _number(said["mem_gib"]) or (printed * each if printed else None)
 
 
 _METRICS: tuple[tuple[str, Metric], ...] = (
@@ -162,8 +176,8 @@ def _shape(said: Mapping[str, str]) -> Architecture:
 
 def _plain_shape(said: Mapping[str, str]) -> Architecture:
     hidden = _int(said["hidden"], 0)
-    heads = _int(said["heads"], hidden // 128)
-    gated = said["gated"] == "1"
+    heads = _int(said["heads"], max(1, hidden // 128))
+    gated = _is_yes(said["gated"])
     # MPT's layers have no biases; what is named for having no gate differs from Llama in that alone
     foundry = said["model"].startswith("MPT")
     plain = foundry or "no gate" in said["notes"]
@@ -179,7 +193,7 @@ def _plain_shape(said: Mapping[str, str]) -> Architecture:
         ffn=_int(said["ffn"], 4 * hidden),
         vocab=_int(said["vocab"], 51200),
         gated=gated,
-        tied=said["tied"] != "0",
+        tied=not _is_no(said["tied"]),
         layer_norm=not gated and "no gate" not in said["notes"],
         norm_bias=classic,
         qkv_bias=classic,
@@ -239,14 +253,16 @@ def _loss(said: Mapping[str, str], framework: str) -> str:
     pure = re.search(r"^(pure bf16|bf16-true)", said["precision"]) and "fp32 logits" not in notes
     titan = framework == "torchtitan"
     compiled = (
-        titan and said["compile"] == "1" and _is_recent(said, month=4)
+        titan and _is_yes(said["compile"]) and _is_recent(said, month=4)
     )  # pytorch/torchtitan, pull request 1033
-    fused = re.search(r"(?<!no )fused (linear )?(ce|cross)|liger|unsloth", words, re.IGNORECASE)
+    fused = re.search(
+        r"(?<!no )fused[- ](linear[- ])?(ce\b|cross)|cut cross|liger|unsloth", words, re.IGNORECASE
+    )
+    chunked = re.search(r"(?<!not )(?<!no )chunked", notes) is not None
     kinds = {
         # its ChunkedLossWrapper puts the output layer into the chunks too (docs/chunked_loss.md)
-        "fused": (bool(fused) and "no fused" not in notes) or (titan and "chunked" in notes),
-        "chunked": (framework == "litgpt" and "all logits at once" not in notes)
-        or "chunked" in notes,
+        "fused": (bool(fused) and "no fused" not in notes) or (titan and chunked),
+        "chunked": (framework == "litgpt" and "all logits at once" not in notes) or chunked,
         # nanotron's has an fp32 copy, and a shifted one that becomes its gradient: as many bytes
         "narrow": "gptq" in said["trainable"] or bool(pure) or framework == "nanotron",
         "in-place": framework in {"megatron", "megatron-deepspeed"} or "entropy in place" in notes,
@@ -256,6 +272,9 @@ def _loss(said: Mapping[str, str], framework: str) -> str:
     return next((kind for kind, holds in kinds.items() if holds), "plain")
 
 
+_RANK = re.compile(r"\br(?:ank)? ?=? ?(\d+)")
+_FOUR_BITS = re.compile(r"QLoRA|nf4|fp4 base|int4|4-?bit", re.IGNORECASE)
+_EIGHT_BITS = re.compile(r"int8|8-?bit", re.IGNORECASE)
 _PREPARED = re.compile(r"/trl|\bSFT|/peft|kbit", re.IGNORECASE)
 """Sources whose quantized models peft prepares."""
 
@@ -292,10 +311,10 @@ def _is_narrowed(said: Mapping[str, str]) -> bool:
 
 
 def _adapters(said: Mapping[str, str]) -> Adapters | None:
-    words = said["trainable"]
-    if "LoRA" not in words:
+    words = re.sub(r"\s*[,/+]\s*", ",", said["trainable"].lower().replace("_proj", ""))
+    if "lora" not in words:
         return None
-    rank = re.search(r"\br ?=? ?(\d+)", words) or re.search(r"LoRA r ?=? ?(\d+)", said["notes"])
+    rank = _RANK.search(words) or re.search(r"LoRA r ?=? ?(\d+)", said["notes"])
     nemo, automodel = _is_nemo(said), "Automodel" in said["source"]
     own = automodel or re.search("torchtune|litgpt", said["source"]) is not None
     targets = next((names for found, names in TARGETS if re.search(found, words)), ())
@@ -304,7 +323,8 @@ def _adapters(said: Mapping[str, str]) -> Adapters | None:
         targets = ("q_proj", "k_proj", "v_proj", "qkv")
     whole = ("embedding", "head") if "emb" in words else ()
     stored = 32 if re.search(r"^fp32|fp32 params", said["precision"]) else 16
-    bits = 4 if "QLoRA" in words else 8 if "int8" in said["precision"] else stored
+    base = said["trainable"] + said["precision"]
+    bits = 4 if _FOUR_BITS.search(base) else 8 if _EIGHT_BITS.search(base) else stored
     prepared = bits in {4, 8} and _PREPARED.search(said["source"] + said["notes"]) is not None
     prepared = prepared and not re.search(r"FSDP|ZeRO-?3", said["strategy"], re.IGNORECASE)
     return Adapters(
@@ -314,7 +334,7 @@ def _adapters(said: Mapping[str, str]) -> Adapters | None:
         whole,
         prepared=prepared,
         narrow_ends=prepared and _has_narrow_ends(said),
-        nested="without double quantization" not in said["notes"],
+        nested=re.search("(without|no) double quant", said["notes"]) is None,
         # NeMo's and Megatron-Bridge's adapters have no dropout unless one is asked for, and
         # torchtune's recipes and peft's comparison ask for none
         dropout=not (nemo or re.search("Automodel|torchtune|method_comparison", said["source"])),
@@ -340,8 +360,25 @@ def _is_flattened(said: Mapping[str, str]) -> bool:
     return "FSDP" in said["strategy"] and narrow is not None
 
 
+def _strategy(said: Mapping[str, str]) -> str:
+    """The strategy by its own column, else by that of ZeRO's stage or of the optimizer."""
+    found = meaning(STRATEGIES, said["strategy"], "")
+    if found in {"", "3d"} and "distributed" in said["optimizer"].lower():
+        return "zero1"
+    stage = re.match("[123]$", said["zero_stage"].strip())
+    return found or (f"zero{stage[0]}" if stage else "ddp")
+
+
+def _is_no(cell: str) -> bool:
+    return cell.strip().lower() in {"0", "no", "none", "false", "off", "eager"}
+
+
+def _is_yes(cell: str) -> bool:
+    return bool(cell.strip()) and not _is_no(cell)
+
+
 def _setup(said: Mapping[str, str]) -> Setup:
-    strategy = meaning(STRATEGIES, said["strategy"], "ddp")
+    strategy = _strategy(said)
     framework = named(said, strategy)
     tp, pp, cp, ep = (_int(said[key], 1) for key in ("tp", "pp", "cp", "ep"))
     data = _int(said["dp"], max(1, _int(said["n_gpus"], 1) // (tp * pp * cp)))
@@ -371,9 +408,9 @@ def _setup(said: Mapping[str, str]) -> Setup:
         narrow_copies="float8 weights kept" in said["notes"],
         keeps_cache="keeps keys and values" in said["notes"],
         framework="megatron" if framework in {"nanotron", "megatron"} else framework,
-        flash=said["flash_attn"] != "0",
+        flash=not _is_no(said["flash_attn"]),
         tf32="TF32" in said["notes"],
-        compiled=said["compile"] == "1" or _OWN_KERNELS in said["notes"],
+        compiled=_is_yes(said["compile"]) or _OWN_KERNELS in said["notes"],
         loss=_loss(said, framework),  # type: ignore[arg-type]
         persistent_grads=native or (strategy == "ddp" and data > 1 and _keeps_grads(said)),
         copied_grads=strategy == "ddp" and data > 1 and _copies_grads(said),
@@ -473,7 +510,7 @@ def _node_gpus(said: Mapping[str, str]) -> int:
 def _count_channels(said: Mapping[str, str]) -> int:
     if "NVLink" in said["intra"]:
         return NVLINK_CHANNELS
-    return choose_channels(_gpu(said["gpu"], _number(said["gpu_mem_gb"])).name)
+    return choose_channels(_gpu_or_usual(said).name)
 
 
 def _node_ranks(said: Mapping[str, str]) -> int:
@@ -589,7 +626,8 @@ _ALPACA = 1304
 
 def _length(said: Mapping[str, str]) -> int:
     seq = _int(said["seq"], 0)
-    return min(seq, _ALPACA) if "alpaca" in said["notes"] else seq
+    packed = re.search("(?<!not )packed", said["notes"]) is not None
+    return min(seq, _ALPACA) if "alpaca" in said["notes"] and not packed else seq
 
 
 def _batch(said: Mapping[str, str], data: int, pp: int) -> tuple[int, int]:
@@ -608,22 +646,38 @@ _H100_WATTS = 700
 _LINKS = {"NVLink3": 300e9, "NVLink4": 450e9, "NVLink5": 900e9}
 
 
-def _gpu(words: str, memory: float | None) -> GpuModel:
-    """The GPU of the catalogue whose name, without its memory, these words hold; of several the one
-    of the form that they name, with the nearest memory."""
+def _gpu(words: str, memory: float | None) -> GpuModel | None:
+    """The GPU of the catalogue that these words name, ``4090`` as well as ``GeForce RTX 4090``: of
+    several the one of the form that they name, with the nearest memory."""
     plain = re.sub(r"[_ ]", "-", words.split("(", maxsplit=1)[0]).upper()
-    plain = plain.replace("RTX4", "RTX-4").replace("RTX3", "RTX-3")
     kinds = [(re.split(r"-(?:SXM|PCIE|NVL|\d+GB|TI)", name)[0].upper(), name) for name in gpus()]
-    held = [kind for kind, _ in kinds if kind in plain]
-    longest = max(held, key=len, default="A100")
-    alike = [gpus()[name] for kind, name in kinds if kind == longest]
+    held = [kind for kind, _ in kinds if _name_pattern(kind).search(plain)]
+    alike = [gpus()[name] for kind, name in kinds if kind == max(held, key=len, default="")]
+    if not alike:
+        return None
     form = re.search(r"SXM|PCIE|NVL", plain)
     formed = [gpu for gpu in alike if form and form[0] in gpu.name.upper()] or alike
     return min(formed, key=lambda gpu: abs(gpu.memory_gib - (memory or gpu.memory_gib)))
 
 
+@cache
+def _name_pattern(kind: str) -> re.Pattern[str]:
+    """What a GPU's name is where no longer one is meant: an RTX A4000 is no A40."""
+    return re.compile(rf"(?<!\d){kind.removeprefix('RTX-').replace('-', '-?')}(?!\d)")
+
+
+def _gpu_or_usual(said: Mapping[str, str]) -> GpuModel:
+    """The GPU of a row, or an A100 where none is known: memory hardly depends on it."""
+    memory, words = _number(said["gpu_mem_gb"]), said["gpu"]
+    if "PCIe" in said["intra"] and not re.search("SXM|PCIE|NVL", words, re.IGNORECASE):
+        words = f"PCIe {words}"
+    found = _gpu(words, memory) or _gpu("A100", memory)
+    assert found is not None
+    return found
+
+
 def _machine(said: Mapping[str, str]) -> ClusterHardware:
-    found = _gpu(said["gpu"], _number(said["gpu_mem_gb"]))
+    found = _gpu_or_usual(said)
     peak, bandwidth = found.bf16_tflops * 1e12, found.memory_gbs * 1e9
     watts = re.search(r"(\d+)W", said["gpu"])
     if watts and "HBM2e" in said["gpu"]:
@@ -660,6 +714,7 @@ def _link(words: str) -> float | None:
 
 def _network(words: str) -> float:
     """Bytes per second of one GPU's share, in one direction."""
+    words = re.sub(r" ?Gb(?:ps|it/s)", " Gb/s", words.replace("\N{MULTIPLICATION SIGN}", "x"))
     node = re.search(r"(\d+) ?Gb/s per node", words) or re.search(r"^(\d+) Gb/s$", words)
     several = re.search(r"(\d+) ?x ?(\d+) ?Gb/s", words)
     each = re.search(r"(\d+) ?Gb/s (?:per GPU|IB$)", words)
@@ -671,9 +726,9 @@ def _network(words: str) -> float:
 
 
 def _interconnect(said: Mapping[str, str]) -> bool:
-    """Whether what joins the GPUs is known: inside a node, and beyond it where they need it; and
-    that nothing unknown slows them down."""
-    if "power limited" in said["notes"]:
+    """Whether the GPUs are known and what joins them: inside a node, and beyond it where they need
+    it; and that nothing unknown slows them down."""
+    if "power limited" in said["notes"] or _gpu(said["gpu"], None) is None:
         return False
     count = _int(said["n_gpus"], 1)
     if count > 8:

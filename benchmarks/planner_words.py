@@ -10,33 +10,32 @@ Table = tuple[tuple[str, str], ...]
 RECIPES: Table = (
     (r"fp32 grad.*own ZeRO|BF16Optimizer, own", "two-grads"),
     (r"fp32 grad accumulation", "main-grads"),
-    (r"fp32 params|mp=DEFAULT|mp=PURE|autocast", "autocast"),
+    (r"fp32 params|mp=DEFAULT|mp=PURE|autocast|16-mixed|\b(?:amp|AMP)\b", "autocast"),
     (r"^fp16 mixed|bf16 mixed|^fp8 mixed", "mixed"),
     (r"^fp32", "fp32"),
-    (r"pure|bf16-true|base|nf4|int4|int8", "pure"),
+    (r"pure|bf16-true|base|nf4|int[48]|[48]-?bit", "pure"),
     (r"FP8", "main-grads"),
-    (r"bf16|fp16", "mixed"),
 )
 OPTIMIZERS: Table = (
-    (r"[Pp]aged", "paged"),
-    (r"8-?bit", "adamw8bit"),
-    (r"Adafactor", "adafactor"),
-    (r"momentum", "momentum"),
-    (r"SGD", "sgd"),
-    (r"Lion", "lion"),
-    (r"Muon", "muon"),
+    (r"(?i)paged", "paged"),
+    (r"(?i)8-?bit", "adamw8bit"),
+    (r"(?i)adafactor", "adafactor"),
+    (r"(?i)momentum", "momentum"),
+    (r"(?i)sgd", "sgd"),
+    (r"(?i)lion", "lion"),
+    (r"(?i)muon", "muon"),
 )
 STRATEGIES: Table = (
-    (r"SHARD_GRAD_OP|FSDP/ZeRO-2", "fsdp-grad-op"),
-    (r"HYBRID_SHARD|HSDP", "fsdp-hybrid"),
-    (r"NO_SHARD", "fsdp-no-shard"),
-    (r"FSDP2", "fsdp2"),
-    (r"without ZeRO|device_map", "ddp"),
-    (r"FSDP", "fsdp"),
-    (r"ZeRO-?3|zero-?3", "zero3"),
-    (r"ZeRO-?2|zero-?2", "zero2"),
-    (r"ZeRO-?1|zero-?1|distributed optimizer", "zero1"),
-    (r"3D|TP\+PP|^TP|^PP", "3d"),
+    (r"(?i)SHARD_GRAD_OP|FSDP/ZeRO-2", "fsdp-grad-op"),
+    (r"(?i)HYBRID_SHARD|HSDP", "fsdp-hybrid"),
+    (r"(?i)NO_SHARD", "fsdp-no-shard"),
+    (r"(?i)FSDP ?2|fully_shard", "fsdp2"),
+    (r"(?i)without ZeRO|device_map", "ddp"),
+    (r"(?i)FSDP|fully sharded", "fsdp"),
+    (r"(?i)ZeRO[- ]?(?:stage[- ]?)?3|ZeRO-Infinity", "zero3"),
+    (r"(?i)ZeRO[- ]?(?:stage[- ]?)?2|ZeRO-Offload", "zero2"),
+    (r"(?i)ZeRO[- ]?(?:stage[- ]?)?1|distributed optimizer", "zero1"),
+    (r"(?i)3D|TP ?\+ ?PP|\bTP|\bPP|tensor parallel|pipeline|Megatron", "3d"),
 )
 FRAMEWORKS: Table = (
     (r"torchtitan", "torchtitan"),
@@ -53,11 +52,14 @@ FRAMEWORKS: Table = (
     (r"internevo|internlm/", "internevo"),
 )
 RECOMPUTES: Table = (
-    (r"^(full|per-block|per recipe default|checkpoint)", "full"),
-    (r"^selective", "selective"),
+    (r"(?i)^(selective|SAC\b|op\b)", "selective"),
+    (
+        r"(?i)^(full|per-block|per recipe|((activation|gradient) )?checkp|yes|on$|1$|all|[AG]C\b)",
+        "full",
+    ),
 )
 TARGETS: tuple[tuple[str, tuple[str, ...]], ...] = (
-    (r"o,gate,up,down|all linear", ()),
+    (r"o,gate,up,down|all.linear", ()),
     (
         r"q,k,v,gate,up,down",
         ("q_proj", "k_proj", "v_proj", "qkv", "gate_proj", "up_proj", "down_proj"),

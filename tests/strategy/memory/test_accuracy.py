@@ -476,3 +476,81 @@ def test_each_other_estimator_is_compared_on_the_runs_that_it_answers() -> None:
         for other, own in ((median, own_median), (p90, own_p90)):
             assert float(own.split()[0]) < float(other.split()[0]), name
         assert float(ratio) > 1
+
+
+@pytest.mark.parametrize(
+    ("words", "memory", "name"),
+    [
+        ("4090", "24", "RTX-4090-24GB"),
+        ("GeForce RTX 3090", "24", "RTX-3090-24GB"),
+        ("A6000", "48", "RTX-A6000-48GB"),
+        ("RTX6000Ada", "48", "RTX-6000-Ada-48GB"),
+        ("Tesla V100-SXM2-32GB", "32", "V100-SXM2-32GB"),
+    ],
+)
+def test_a_gpu_is_known_by_its_short_name(words: str, memory: str, name: str) -> None:
+    assert read(gpu=words, gpu_mem_gb=memory).machine.gpu == name
+
+
+def test_an_unknown_gpu_has_memory_but_no_time() -> None:
+    """An RTX A4000 is no A40."""
+    for words in ("RTX A4000", "TPU v4"):
+        one = read(gpu=words, gpu_mem_gb="16")
+        assert len(score().score_memory([one])) == 1, words
+        assert score().score_steps([one]) == [], words
+
+
+def test_gpus_joined_by_pcie_are_of_that_form() -> None:
+    assert read(gpu="A100-80GB", gpu_mem_gb="80", intra="PCIe").machine.gpu == "A100-PCIE-80GB"
+
+
+@pytest.mark.parametrize(
+    ("cells", "strategy"),
+    [
+        ({"strategy": "DeepSpeed ZeRO stage 3"}, "zero3"),
+        ({"strategy": "DeepSpeed", "zero_stage": "2"}, "zero2"),
+        ({"strategy": "Megatron", "tp": "2", "optimizer": "distributed Adam"}, "zero1"),
+        ({"strategy": "Megatron", "tp": "2"}, "3d"),
+        ({"strategy": "fully_shard"}, "fsdp2"),
+        ({"strategy": "fsdp full_shard"}, "fsdp"),
+        ({"strategy": "single"}, "ddp"),
+    ],
+)
+def test_a_strategy_is_known_by_its_usual_names(cells: dict[str, str], strategy: str) -> None:
+    assert read(**cells).setup.strategy == strategy
+
+
+@pytest.mark.parametrize(
+    ("words", "recompute"),
+    [
+        ("gradient checkpointing", "full"),
+        ("yes", "full"),
+        ("AC", "full"),
+        ("SAC", "selective"),
+        ("no", "none"),
+        ("", "none"),
+    ],
+)
+def test_recomputation_is_known_by_its_usual_names(words: str, recompute: str) -> None:
+    assert read(recompute=words).setup.recompute == recompute
+
+
+def test_four_bits_are_known_by_the_precision_and_targets_by_their_modules() -> None:
+    adapters = read(trainable="lora rank 16 q_proj, v_proj", precision="4-bit base + bf16")
+    assert adapters.setup.adapters.bits == 4
+    assert adapters.setup.adapters.rank == 16
+    assert adapters.setup.adapters.targets == ("q_proj", "v_proj")
+
+
+def test_a_file_may_lack_columns_and_have_numbers_as_they_are_printed() -> None:
+    with ROWS.open(newline="", encoding="utf-8") as file:
+        line = next(csv.DictReader(file))
+    needed = ("id", "source", "model", "layers", "hidden", "mbs", "optimizer", "gpu", "mem_unit")
+    short = {name: line[name] for name in needed}
+    one = benchmark().row({**short, "seq": "8,192", "mem_value": "83,968", "mem_unit": "MiB"})
+    assert (one.gib, one.setup.seq, one.missing) == (82.0, 8192, "")
+
+
+def test_alpaca_is_cut_to_its_longest_sample_unless_it_is_packed() -> None:
+    assert read(notes="padded, not packed (alpaca)").setup.seq == 1304
+    assert read(notes="alpaca, packed to 8192").setup.seq == 8192
