@@ -167,7 +167,7 @@ def _shape(said: Mapping[str, str]) -> Architecture:
         if params and abs(build_model(known).count / params - 1) < _ALIKE:
             return known._replace(
                 name=plain.name,
-                vocab=plain.vocab,
+                vocab=plain.vocab if _number(said["vocab"]) else known.vocab,
                 fused_qkv=plain.fused_qkv or known.fused_qkv,
                 rotary=known.rotary if plain.rotary == "whole" else plain.rotary,
             )

@@ -1,8 +1,8 @@
 """What of each ``model_type`` differs from Llama: a table, read from transformers 5.23.
 
 Its folder ``models`` has a ``configuration_X.py`` and a ``modeling_X.py`` for each. Types that
-transformers itself does not have (qwen, baichuan, internlm2, kimi_k2) are read from the code that
-lies beside their weights on the Hub.
+transformers itself does not have (qwen, baichuan, internlm2, deepseek, kimi_k2) are read from the
+code that lies beside their weights on the Hub.
 """
 
 from __future__ import annotations
@@ -251,6 +251,7 @@ FAMILIES: Mapping[str, ModelFamily] = {
         },
         four=True,
     ),
+    "deepseek": ModelFamily(flags=_BIAS, experts=_NONE),
     "deepseek_v2": _DEEPSEEK,
     "deepseek_v3": _DEEPSEEK,
     "kimi_k2": _DEEPSEEK,

@@ -15,6 +15,7 @@ LAYER_CLASSES: Mapping[str, tuple[str, ...]] = {
     "cohere": ("CohereDecoderLayer",),
     "cohere2": ("Cohere2DecoderLayer",),
     "cwm": ("CwmDecoderLayer",),
+    "deepseek": ("DeepseekDecoderLayer",),
     "deepseek_v2": ("DeepseekV2DecoderLayer",),
     "deepseek_v3": ("DeepseekV3DecoderLayer",),
     "dots1": ("Dots1DecoderLayer",),
@@ -79,7 +80,7 @@ LAYER_CLASSES: Mapping[str, tuple[str, ...]] = {
     "youtu": ("YoutuDecoderLayer",),
 }
 """``model_type`` → its layers, the text's first: ``_no_split_modules`` of transformers 5.23, or of
-the modeling file that lies beside the weights (baichuan, internlm2, kimi_k2, qwen)."""
+the modeling file that lies beside the weights (baichuan, deepseek, internlm2, kimi_k2, qwen)."""
 
 
 class UnlikelyClass(NamedTuple):

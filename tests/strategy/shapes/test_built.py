@@ -15,7 +15,15 @@ from jobgen.strategy.shapes.table import build_config
 
 pytestmark = pytest.mark.train("torch", "transformers")
 
-ONLY_ON_THE_HUB = ("qwen", "qwen2_vl", "baichuan", "internlm2", "kimi_k2", "qwen3_vl_moe_text")
+ONLY_ON_THE_HUB = (
+    "qwen",
+    "qwen2_vl",
+    "baichuan",
+    "internlm2",
+    "deepseek",
+    "kimi_k2",
+    "qwen3_vl_moe_text",
+)
 """Types whose code lies beside their weights; and those that transformers builds with eyes."""
 ROWS = {row.id: row for row in shapes() if row.type not in ONLY_ON_THE_HUB}
 
