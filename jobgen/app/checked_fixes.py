@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _SUBMIT = "jobgen submit job.yaml"
 _PLAN = "jobgen plan job.yaml"
+_MEMORY = "--section memory"
 _MOST = 20
 """Files beside which a job file is looked for."""
 _GIB = 1 << 30
@@ -105,6 +106,8 @@ def _check_submit(world: World, record: RunRecord, job: Path, remedy: Remedy) ->
         return None
     if sets and (_changes_nothing(before, after) or (trains and _is_unread(after))):
         return _name_own(remedy, before or after, record)
+    if trains and _is_too_much(after):
+        return None
     words = _list_sets(record.sets, sets)
     if after.job.value.cluster != record.site.cluster:
         words += ["-c", record.profile]
@@ -118,7 +121,7 @@ def _check_plan(world: World, record: RunRecord, job: Path, remedy: Remedy) -> R
     words = shlex.join(["jobgen", "plan", str(job), *_list_sets(record.sets)])
     ready = _prepare(world, record, job, record.sets)
     command = remedy.command.replace(_PLAN, words, 1)
-    if "memory" not in command or ready is None or ready.plan.estimate is not None:
+    if _MEMORY not in remedy.command or ready is None or ready.plan.estimate is not None:
         return remedy._replace(command=command)
     return Remedy(f"{remedy.text}; needs train.model in {job}", command)
 
@@ -152,6 +155,11 @@ def _prepare(
 
 def _changes_nothing(before: PreparedJob | None, after: PreparedJob) -> bool:
     return before is not None and _list_scripts(before) == _list_scripts(after)
+
+
+def _is_too_much(ready: PreparedJob) -> bool:
+    """Whether the planner's memory makes ``submit`` refuse the job."""
+    return ready.plan.estimate is not None and ready.plan.estimate.verdict == "no"
 
 
 def _is_unread(ready: PreparedJob) -> bool:

@@ -149,6 +149,21 @@ def test_a_strategy_that_the_framework_lacks_is_left_out(world: World) -> None:
     assert not fix(world, SHARDED, "-m torchtitan.train --config llama3_8b")
 
 
+def test_a_setting_that_submit_would_refuse_is_left_out(world: World) -> None:
+    text = (
+        "name: llama\nnodes: 1\ntime: 1h\nrun: train.py\n"
+        "train: {framework: hf-trainer, model: meta-llama/Llama-3.1-70B, seq_len: 8192}\n"
+    )
+    Path("job.yaml").write_text(text)
+    Path("train.py").write_text("from transformers import HfArgumentParser\n")
+    site = Site("a100x16", "slurm", Login("local"), "/runs")
+    record = run()._replace(site=site)
+    less = Remedy("", "jobgen submit job.yaml --set train.activation_checkpointing=full")
+    assert [fix.command for fix in check_fixes(world, record, [less, Remedy("", FASTER)])] == [
+        "jobgen submit job.yaml --set env.NCCL_DEBUG=INFO -c a100x16"
+    ]
+
+
 def test_the_plan_is_that_of_the_submitted_job(world: World) -> None:
     (found,) = check_fixes(world, run("nodes=1"), [PLAN])
     assert found.command == "jobgen plan job.yaml --set nodes=1 -c local --section memory"
