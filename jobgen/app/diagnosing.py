@@ -92,7 +92,7 @@ def _diagnose_run(world: World, ref: str) -> Diagnosed:
     failed = find_failed_part(record)
     part = (f"--{record.part_kind}", failed) if failed else ()
     job = str(record.job._replace(cluster="")) if record.job else ""
-    remedies = list_remedies(record.cause, record.alias, record.site.cluster, part, job)
+    remedies = list_remedies(record.cause, record.alias, record.profile, part, job)
     found = Diagnosed(record.alias, record.cause, record)
     checked = check_fixes(world, record, remedies)
     return found._replace(remedies=tuple(r._replace(text=found.shorten(r.text)) for r in checked))
@@ -114,6 +114,7 @@ def _remark(transport: Transport, record: RunRecord) -> str:
 def _diagnose_paths(paths: Sequence[Path]) -> Diagnosed:
     from jobgen.app.checked_fixes import generalize
     from jobgen.diagnose import find_cause
+    from jobgen.diagnose.program_framework import list_frame_files, recognize_framework
     from jobgen.diagnose.remarks import find_remark
     from jobgen.diagnose.remedies import list_remedies
 
@@ -122,7 +123,9 @@ def _diagnose_paths(paths: Sequence[Path]) -> Diagnosed:
     what = " ".join(map(str, paths))
     if cause is None:
         return Diagnosed(what, None, None, files, remark=find_remark(evidence))
-    return Diagnosed(what, cause, None, files, tuple(generalize(list_remedies(cause))))
+    framework = recognize_framework(list_frame_files(log.text for log in evidence.logs))
+    remedies = generalize(list_remedies(cause), framework)
+    return Diagnosed(what, cause, None, files, tuple(remedies))
 
 
 def _gather(paths: Sequence[Path]) -> tuple[Evidence, int]:

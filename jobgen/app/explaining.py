@@ -38,10 +38,13 @@ class Explained(NamedTuple):
     """Keys of the same name elsewhere."""
     own: tuple[OwnVariable, ...] = ()
     """Variables of jobgen itself."""
+    programs: tuple[tuple[str, str], ...] = ()
+    """Framework → what its programs call the settings that the fixes of a code change."""
 
 
 def explain(word: str | None) -> Explained:
-    """A code, a key, a variable, all of a family (``J13*``, ``NCCL_IB_*``), or all codes.
+    """A code, a key, a variable, a word of a screen (``tight``, ``fsdp2``), all of a family
+    (``J13*``, ``NCCL_IB_*``), or all codes.
 
     A word that is several of these is the first; a key of job.yaml goes before one of
     cluster.yaml. Raises Missing with the nearest word.
@@ -54,11 +57,12 @@ def explain(word: str | None) -> Explained:
 
         return Explained(tuple(known.values()), more=len(catalogue()) + len(hearsay()))
     if fits := tuple(code for name, code in known.items() if fnmatchcase(name, word.upper())):
-        return Explained(fits, family="*" in word)
+        return _explain_code(*fits) if "*" not in word else Explained(fits, family=True)
     if "*" in word:
         found = _list_fitting_keys(word) or _family(word)
     else:
-        found = _find_key(word) or _variable(word) or _find_own(word) or _find_cause(word)
+        finders = (_find_key, _variable, _find_own, _find_cause, _find_shown, _find_value)
+        found = next((hit for find in finders if (hit := find(word)) is not None), None)
     if found is None:
         raise _missing(word)
     return found
@@ -93,7 +97,33 @@ def _find_cause(word: str) -> Explained | None:
     from jobgen.data.message_codes import codes
 
     cause = causes().get(word.lower())
-    return Explained((codes()[cause.code],)) if cause else None
+    return _explain_code(codes()[cause.code]) if cause else None
+
+
+def _explain_code(code: Code) -> Explained:
+    """A code; with the settings of ``train`` in its fixes as programs call them."""
+    from jobgen.app.program_settings import list_names
+
+    return Explained((code,), programs=tuple(list_names(code.right)))
+
+
+def _find_shown(word: str) -> Explained | None:
+    """The code that a word of a screen belongs to."""
+    from jobgen.data.message_codes import codes
+
+    code = next((code for code in codes().values() if word.lower() in code.words), None)
+    return _explain_code(code) if code else None
+
+
+def _find_value(word: str) -> Explained | None:
+    """The keys that this may be written for; of one inside another that is alike, the inner."""
+    from jobgen.load.key_reference import list_keys
+
+    fits = [key for key in list_keys() if f"`{word.lower()}`" in key.values]
+    inner = [k for k in fits if not any(o.path.startswith(f"{k.path}.") for o in fits)]
+    if not inner or word.lower() in ("true", "false"):
+        return None
+    return Explained(keys=tuple(inner), family=len(inner) > 1)
 
 
 def _find_own(word: str) -> Explained | None:

@@ -106,7 +106,8 @@ class RunArgument(NamedTuple):
     """An argument of a training program that sets what a key of ``train`` sets."""
 
     framework: str
-    """As in ``train.framework``; ``ds_config``: a key of DeepSpeed's file."""
+    """As in ``train.framework``; ``ds_config``: a key of DeepSpeed's file; ``axolotl``: of its
+    YAML."""
     name: str
     """Without dashes before it; ``_`` and ``-`` are alike."""
     key: str
@@ -122,6 +123,11 @@ class RunArgument(NamedTuple):
     def is_file(self) -> bool:
         """Whether it names a configuration of DeepSpeed."""
         return not self.key
+
+    def find_word(self, value: str) -> str:
+        """Its word for a value of the key; empty if it has none."""
+        words = (word for word, same in self.values.items() if value in same)
+        return next(words, "") if self.values else value
 
 
 @cache

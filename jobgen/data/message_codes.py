@@ -21,6 +21,8 @@ class Code(NamedTuple):
     why: str
     wrong: str
     right: str
+    words: tuple[str, ...] = ()
+    """Words on a screen that ``explain`` takes for it, in small letters."""
 
     @property
     def examples(self) -> tuple[tuple[str, str], tuple[str, str]]:
@@ -42,5 +44,6 @@ def codes() -> Mapping[str, Code]:
                 raise ValueError(f"{code} stands twice in the catalogue of codes")
             entry.setdefault("right", "\n".join(entry.get("fixes", ())))
             parts = (str(entry[part]).strip("\n") for part in ("title", "why", "wrong", "right"))
-            found[code] = Code(code, *parts)
+            title, why, wrong, right = parts
+            found[code] = Code(code, title, why, wrong, right, tuple(entry.get("words", ())))
     return dict(sorted(found.items()))

@@ -21,6 +21,7 @@ class Remedy(NamedTuple):
 
 
 _COMMAND = re.compile(r"(?:(?P<before>[^:]+): )?(?P<command>jobgen [^#]+?)(?:  # (?P<after>.+))?")
+_PLAN = "jobgen plan "
 _WORDS = ("RUN", "NODE", "RANK", "MISSING", "JOB", "NAME")
 _IN_TEXT = ("NODE", "JOB", "FILE:LINE")
 """The words that sentences hold too."""
@@ -75,6 +76,8 @@ def _fill(remedy: Remedy, names: dict[str, str]) -> Remedy | None:
     has none."""
     text, command = remedy
     if any(re.search(rf"\b{word}\b", command) and not names.get(word) for word in _WORDS):
+        if command.startswith(_PLAN):  # what a plan shows, nothing else does
+            return None
         return Remedy(_replace(text, _IN_TEXT, names)) if text else None
     known = [word for word in _WORDS if names.get(word)]
     return Remedy(_replace(text, _IN_TEXT, names), _replace(command, known, names))

@@ -68,8 +68,12 @@ class Parallel(Form):
     type: Name = key(
         Check(_chosen, {"enum": list(CHOICES)}),
         doc=(
-            "auto (simplest strategy that fits), ddp, fsdp (FULL_SHARD), fsdp-grad-op, "
-            "fsdp-no-shard, fsdp-hybrid, fsdp2, zero1, zero2, zero3 or 3d."
+            "auto: simplest strategy that fits. What each rank keeps: ddp, fsdp-no-shard: "
+            "everything. zero1: its share of the optimizer; zero2: of gradients, too; fsdp "
+            "(FULL_SHARD), fsdp2, zero3: of parameters, too. fsdp-grad-op (SHARD_GRAD_OP): the "
+            "same, with parameters whole from the forward to the end of the backward pass. "
+            "fsdp-hybrid: its share within a node, copies across nodes. 3d: its layers (pp), its "
+            "part of each layer (tp)."
         ),
         example="auto",
     )

@@ -154,6 +154,15 @@ def read_options(program: StartedProgram) -> Iterator[ParsedOption]:
         yield ParsedOption(normalize_option(name), value or "", expands, flag, holder)
 
 
+def find_option(
+    program: StartedProgram, framework: str, key: str
+) -> tuple[RunArgument, ParsedOption] | None:
+    """The last option of a program for a key of ``train``, which wins; None if it has none."""
+    table = _table(framework)
+    known = ((table.get(option.name), option) for option in read_options(program))
+    return next(((row, option) for row, option in [*known][::-1] if row and row.key == key), None)
+
+
 @cache
 def _table(framework: str) -> Mapping[str, RunArgument]:
     """Plain name → row: of the framework, and the distinct names of the others."""

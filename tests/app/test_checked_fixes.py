@@ -81,7 +81,7 @@ def test_what_jobgen_alone_does_is_left_out_without_a_job_file() -> None:
 
 def test_a_plan_is_proposed_for_jobs_of_jobgen_alone(world: World) -> None:
     plan = Remedy("what would make it fit", "jobgen plan job.yaml -c local --section memory")
-    assert check_fixes(world, run(), [plan]) == [plan]
+    assert [fix.command for fix in check_fixes(world, run(), [plan])] == [plan.command]
     assert not generalize([plan])
 
 
@@ -95,3 +95,83 @@ def test_the_file_that_the_run_was_submitted_from_is_named(world: World, tmp_pat
         "jobgen submit other.yaml --set env.NCCL_DEBUG=INFO -c local",
         "jobgen doctor -c local --job other.yaml",
     ]
+
+
+SMALLER = Remedy("keep the batch", "jobgen submit job.yaml --set train.micro_batch=1")
+SHARDED = Remedy("shard it", "jobgen submit job.yaml --set train.strategy=zero3")
+PLAN = Remedy("what would help", "jobgen plan job.yaml -c local --section memory")
+
+
+def fix(world: World, remedy: Remedy, run_line: str, train: str = "") -> list[Remedy]:
+    text = JOB.replace("run: train.py", f"run: {run_line}") + train
+    Path("job.yaml").write_text(text)
+    return check_fixes(world, run(), [remedy])
+
+
+@pytest.mark.parametrize(
+    ("run_line", "text"),
+    [
+        ("train.py --per_device_train_batch_size=4", "--per_device_train_batch_size=1 in run"),
+        ("train.py --micro-batch-size 4", "--micro-batch-size 1 in run"),
+        ("-m torchtitan.train --config llama3_8b", "--training.local_batch_size 1"),
+        ("train.py", "micro_batch=1 in the program"),
+    ],
+)
+def test_a_setting_of_a_job_without_train_is_an_option_of_its_program(
+    world: World, run_line: str, text: str
+) -> None:
+    where = ", job.yaml:5" if text.endswith(" in run") else ""
+    assert fix(world, SMALLER, run_line) == [Remedy(f"set {text}{where}: keep the batch")]
+
+
+def test_an_option_is_named_with_those_that_it_needs(world: World) -> None:
+    less = Remedy("", "jobgen submit job.yaml --set train.activation_checkpointing=full")
+    (found,) = fix(world, less, "train.py --recompute-granularity selective")
+    assert "--recompute-granularity full --recompute-method uniform" in found.text
+
+
+def test_a_setting_that_only_the_plan_reads_is_named_with_its_line(world: World) -> None:
+    (found,) = fix(world, SMALLER, "train.py", "train:\n  framework: none\n  micro_batch: 4\n")
+    assert found.text == (
+        "set micro_batch=1 in the program, and train.micro_batch in job.yaml:8: keep the batch"
+    )
+
+
+def test_a_command_names_the_option_that_it_passes(world: World, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("from transformers import HfArgumentParser\n")
+    train = "train: {framework: hf-trainer, strategy: ddp, micro_batch: 4}\n"
+    (found,) = fix(world, SMALLER, "train.py", train)
+    assert found.command == "jobgen submit job.yaml --set train.micro_batch=1 -c local"
+    assert found.text == "--per_device_train_batch_size 1; keep the batch"
+
+
+def test_a_strategy_that_the_framework_lacks_is_left_out(world: World) -> None:
+    assert not fix(world, SHARDED, "-m torchtitan.train --config llama3_8b")
+
+
+def test_a_setting_that_submit_would_refuse_is_left_out(world: World) -> None:
+    text = (
+        "name: llama\nnodes: 1\ntime: 1h\nrun: train.py\n"
+        "train: {framework: hf-trainer, model: meta-llama/Llama-3.1-70B, seq_len: 8192}\n"
+    )
+    Path("job.yaml").write_text(text)
+    Path("train.py").write_text("from transformers import HfArgumentParser\n")
+    site = Site("a100x16", "slurm", Login("local"), "/runs")
+    record = run()._replace(site=site)
+    less = Remedy("", "jobgen submit job.yaml --set train.activation_checkpointing=full")
+    assert [fix.command for fix in check_fixes(world, record, [less, Remedy("", FASTER)])] == [
+        "jobgen submit job.yaml --set env.NCCL_DEBUG=INFO -c a100x16"
+    ]
+
+
+def test_the_plan_is_that_of_the_submitted_job(world: World) -> None:
+    (found,) = check_fixes(world, run("nodes=1"), [PLAN])
+    assert found.command == "jobgen plan job.yaml --set nodes=1 -c local --section memory"
+    assert found.text == "what would help; needs train.model in job.yaml"
+
+
+def test_a_log_names_the_options_of_its_framework() -> None:
+    assert generalize([SMALLER], "torchtitan") == [
+        Remedy("set --training.local_batch_size 1: keep the batch")
+    ]
+    assert not generalize([SHARDED], "megatron")

@@ -20,6 +20,7 @@ from jobgen.load.key_reference import list_keys
 from jobgen.model.cluster import ClusterProfile
 from jobgen.model.job import JobSpec
 from jobgen.source import scan
+from jobgen.strategy.spec import TRAITS
 
 TABLES = Path(jobgen.data.__file__).parent
 PLAIN = Ink(width=100)
@@ -127,6 +128,43 @@ def test_a_cause_is_found_by_the_name_that_diagnose_gives_it_unless_a_key_has_th
     others = {name for name in causes() if not explain(name).codes}
     assert {"setup", "launcher"} <= others
     assert len(others) < 10
+
+
+@pytest.mark.parametrize(
+    ("word", "code"),
+    [("tight", "J251"), ("fits", "J251"), ("does not fit", "J251"), ("OOM", "J520")],
+)
+def test_a_word_of_a_screen_is_explained_by_its_code(word: str, code: str) -> None:
+    assert [found.code for found in explain(word).codes] == [code]
+
+
+def test_a_word_of_a_screen_belongs_to_one_code() -> None:
+    words = [word for code in codes().values() for word in code.words]
+    assert len(words) == len(set(words))
+    assert all(word == word.lower() for word in words)
+
+
+@pytest.mark.parametrize("word", [*TRAITS])
+def test_a_strategy_is_explained_by_its_key(word: str) -> None:
+    (key,) = explain(word).keys
+    assert key.path == "train.strategy.type"
+    assert word in key.meaning
+
+
+def test_a_value_of_several_keys_lists_them() -> None:
+    found = explain("full")
+    assert found.family
+    assert {"preflight", "train.activation_checkpointing"} <= {key.path for key in found.keys}
+
+
+def test_settings_in_fixes_are_named_as_programs_call_them() -> None:
+    found = explain("J520")
+    names = dict(found.programs)
+    assert names["torchtitan"] == "--training.local_batch_size 1, activation-checkpoint:full"
+    text = screens.screen(found, PLAIN)
+    assert "hf-trainer  --per_device_train_batch_size 1, --gradient_checkpointing=true" in text
+    assert screens.data(found)[0]["programs"] == names
+    assert not explain("J501").programs
 
 
 def test_every_variable_of_jobgen_is_explained() -> None:

@@ -49,6 +49,17 @@ def test_a_script_gets_the_same_as_data(jobgen: Jobgen, tmp_path: Path) -> None:
     assert not any(str(fix["command"]).startswith("jobgen submit") for fix in data["fixes"])
 
 
+def test_a_log_gets_the_options_of_the_framework_that_its_frames_name(
+    jobgen: Jobgen, tmp_path: Path
+) -> None:
+    frame = '  File "/envs/a/site-packages/transformers/trainer.py", line 9, in train\n    go()\n'
+    error = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB\n"
+    write(tmp_path, f"{TRACE}{frame}{error}")
+    said = jobgen("diagnose", "slurm-7.out").out
+    assert "  1  set --per_device_train_batch_size 1: " in said
+    assert "  2  set --gradient_checkpointing=true: " in said
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [

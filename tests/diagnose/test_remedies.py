@@ -45,3 +45,11 @@ def test_a_command_of_slurm_names_the_job_if_it_is_known() -> None:
     cause = FailureCause(kind="signal", says="killed")
     assert "sacct -j 812 -o" in list_remedies(cause, "train", job="812")[0].text
     assert "sacct -j JOB -o" in list_remedies(cause, "train")[0].text
+
+
+def test_a_plan_is_proposed_only_for_a_known_cluster() -> None:
+    cause = FailureCause("gpu_memory")
+    assert list_remedies(cause, "a-1", "a100x16")[0].command == (
+        "jobgen plan job.yaml -c a100x16 --section memory"
+    )
+    assert not any("plan" in r.command or "would help" in r.text for r in list_remedies(cause))

@@ -45,8 +45,15 @@ def test_a_job_renders_for_the_profile_that_it_names(
 
 @pytest.mark.parametrize("name", PROFILES)
 def test_a_job_renders_for_every_profile_of_the_how_tos(world: World, name: str) -> None:
-    ready = prepare(world, FOLDER / "torchrun.yaml", str(FOLDER / "clusters" / name))
+    sets = ("nodes=1",) if name == "workstation.yaml" else ()
+    ready = prepare(world, FOLDER / "torchrun.yaml", str(FOLDER / "clusters" / name), sets)
     assert ready.plan.cluster == name.removesuffix(".yaml")
+
+
+def test_a_server_without_slurm_is_asked_for_no_gpus(world: World) -> None:
+    ready = prepare(world, FOLDER / "workstation.yaml", None)
+    assert ready.plan.shape.gpus_per_node == 4
+    assert not {"gres", "gpus-per-node"} & {*ready.plan.directives}
 
 
 LINTED = {

@@ -13,6 +13,7 @@ from jobgen.wording import count
 if TYPE_CHECKING:
     from jobgen.app.explaining import Explained
     from jobgen.data.env_variables import EnvVariable, Hearsay, OwnVariable
+    from jobgen.data.message_codes import Code
     from jobgen.fabric.variables import VariableDiagnostic
     from jobgen.load.key_reference import KeyEntry
 
@@ -61,13 +62,18 @@ def screen(found: Explained, ink: Ink) -> str:
 def data(found: Explained) -> list[dict[str, Any]]:
     """The explained codes, keys or variables as plain data."""
     return [
-        *(code._asdict() for code in found.codes),
+        *(_dump_code(code, found) for code in found.codes),
         *({"kind": "key", **key._asdict()} for key in (*found.keys, *found.others)),
         *({"kind": "jobgen", **row._asdict()} for row in found.own),
         *({"kind": "variable", **row._asdict()} for row in found.variables),
         *({"kind": "hearsay", **said._asdict()} for said in found.hearsay),
         *({"kind": "finding", **said._asdict()} for said in found.findings),
     ]
+
+
+def _dump_code(code: Code, found: Explained) -> dict[str, Any]:
+    texts = {name: value for name, value in code._asdict().items() if name != "words"}
+    return {**texts, **({"programs": dict(found.programs)} if found.programs else {})}
 
 
 def _codes(found: Explained, ink: Ink) -> str:
@@ -83,6 +89,8 @@ def _codes(found: Explained, ink: Ink) -> str:
     for label, text in code.examples:
         if text:
             parts.append(f"{label}:\n{textwrap.indent(text, '    ')}\n")
+    if found.programs:
+        parts.append(f"In the program:\n{align(found.programs, indent='    ')}")
     return "\n".join(parts)
 
 

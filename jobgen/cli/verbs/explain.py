@@ -12,7 +12,10 @@ from jobgen.errors import Usage
 
 @verb("explain", "jobgen explain J131", "jobgen explain train.tp", "jobgen explain NCCL_IB_HCA")
 @click.argument(
-    "word", metavar="[CODE|KEY|VARIABLE|PATTERN]", required=False, shell_complete=complete_codes
+    "word",
+    metavar="[CODE|KEY|VARIABLE|WORD|PATTERN]",
+    required=False,
+    shell_complete=complete_codes,
 )
 @click.option(
     "--topo", metavar="FILE", help="Explain saved output of nvidia-smi topo -m; - is stdin"
@@ -20,6 +23,7 @@ from jobgen.errors import Usage
 def command(call: Call, word: str | None, topo: str | None) -> None:
     """Explain an error code, a key of job.yaml or cluster.yaml, or an environment variable.
 
+    Also words of the plan: verdicts (tight), strategies and other values of keys (fsdp-grad-op).
     For variables of jobgen, NCCL, PyTorch, libfabric, UCX, CUDA, RCCL and others: values, default,
     since which release, and whether to set them in a script. A pattern lists what fits: 'J13*',
     'train.*', 'NCCL_IB_*'. Without an argument, say what there is.
