@@ -34,7 +34,9 @@ class Profile(NamedTuple):
             ssh = profile.ssh
             login = Login(ssh.backend, ssh.host, ssh.user, ssh.port, ssh.fingerprint, ssh.auth)
             login = login._replace(known_hosts_too=self.file.of_project)
-        return Site(profile.name, profile.scheduler, login, profile.paths.root, profile.accounting)
+        site = Site(profile.name, profile.scheduler, login, profile.paths.root, profile.accounting)
+        simulated = profile.nodes.count if profile.scheduler == "local" and profile.nodes else None
+        return site._replace(nodes=simulated or 0)
 
 
 class GroupProfiles(NamedTuple):

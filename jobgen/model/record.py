@@ -128,7 +128,7 @@ class Site(NamedTuple):
     inside: str = ""
     """The job whose allocation a run is a step of; empty for a job of its own."""
     nodes: int = 0
-    """How many nodes that allocation has."""
+    """How many nodes that allocation has, or the machine of a local scheduler is; 0 if not set."""
 
     def data(self) -> dict[str, Any]:
         """Plain data that JSON can hold; ``from_data`` reads it back."""

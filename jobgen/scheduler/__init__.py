@@ -174,7 +174,7 @@ def get_scheduler(site: Site) -> Scheduler:
     if site.scheduler == "local":
         from jobgen.scheduler.local_twin import LocalScheduler
 
-        return LocalScheduler(root=site.root)
+        return LocalScheduler(root=site.root, nodes=site.nodes)
     if site.inside:
         from jobgen.scheduler.allocation_steps import AllocationScheduler
 

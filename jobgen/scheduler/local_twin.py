@@ -25,9 +25,11 @@ STATE = ".local"
 
 @dataclass(frozen=True, slots=True)
 class LocalScheduler:
-    """The adapter of the local cluster. ``root`` may hold ``$HOME`` and other names."""
+    """The adapter of the local cluster. ``root`` may hold ``$HOME`` and other names; ``nodes`` are
+    those of its profile, or 0."""
 
     root: str
+    nodes: int = 0
     accounting: Literal["none"] = "none"
     slurm: SlurmScheduler = field(default_factory=lambda: SlurmScheduler(accounting="none"))
 
@@ -123,7 +125,8 @@ class LocalScheduler:
     def _here(self, command: Command) -> Command:
         # isolated and without site-packages: neither PYTHONPATH nor a broken .pth gets in between
         program = (sys.executable, "-I", "-S", localslurm.FOLDER)
-        return Command((*program, "--state", _state(self.root), *command.words))
+        nodes = ("--nodes", str(self.nodes)) if self.nodes else ()
+        return Command((*program, "--state", _state(self.root), *nodes, *command.words))
 
 
 def _state(root: str) -> str | Raw:

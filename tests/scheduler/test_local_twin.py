@@ -69,6 +69,7 @@ def test_commands_name_this_python_and_the_state_beside_the_runs() -> None:
     assert words.startswith(f"{sys.executable} -I -S ")
     assert ' --state "${HOME}/runs/.local" squeue ' in words
     assert " --state /scratch/.local " in str(LocalScheduler("/scratch/").find())
+    assert " --state /scratch/.local --nodes 1 " in str(LocalScheduler("/scratch/", nodes=1).find())
 
 
 def test_a_job_is_submitted_seen_found_and_cancelled(shell: Shell) -> None:

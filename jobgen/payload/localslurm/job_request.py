@@ -73,7 +73,8 @@ def check_feasible(store: Store, asked: Request) -> None:
     nodes = store.settings().nodes
     if asked.nodes > nodes:
         file = store.root / "slurm.conf"
-        note = f"sbatch: note: the local cluster has {nodes} nodes; Nodes={asked.nodes} in {file}"
+        has = "1 node" if nodes == 1 else f"{nodes} nodes"
+        note = f"sbatch: note: the local cluster has {has}; Nodes={asked.nodes} in {file}"
         refusal = submission("Requested node configuration is not available")
         raise CommandError(f"{note} would change that", *refusal.lines)
 

@@ -12,7 +12,7 @@ from .errors import CommandError
 from .store import Store
 
 PROGRAMS = ("sbatch", "squeue", "scancel", "scontrol", "srun", "supervise")
-USAGE = f"usage: localslurm [--state DIR] {'|'.join(PROGRAMS)} WORDS..."
+USAGE = f"usage: localslurm [--state DIR] [--nodes N] {'|'.join(PROGRAMS)} WORDS..."
 
 
 def main(words: Sequence[str]) -> int:
@@ -21,13 +21,16 @@ def main(words: Sequence[str]) -> int:
     state = os.environ.get("JOBGEN_LOCAL_STATE", "")
     if rest[:1] == ["--state"]:
         state, rest = "".join(rest[1:2]), rest[2:]
+    nodes = ""
+    if rest[:1] == ["--nodes"]:
+        nodes, rest = "".join(rest[1:2]), rest[2:]
     if not state or not rest or rest[0] not in PROGRAMS:
         print(USAGE, file=sys.stderr)
         return 2
     name = rest[0]
     try:
         run: Callable[[Store, Sequence[str]], int] = import_module(f".{name}", __package__).main
-        return run(Store(Path(state).absolute()), rest[1:])
+        return run(Store(Path(state).absolute(), int(nodes or 0)), rest[1:])
     except CommandError as refused:
         for line in refused.lines:
             print(line, file=sys.stderr)

@@ -1,6 +1,7 @@
 """What is known of the jobs: one folder a job, small files replaced whole, one lock.
 
-lock  next  slurm.conf     the lock; the next id; KEY=VALUE settings where somebody wants others
+lock  next  nodes          the lock; the next id; how many nodes the profile has
+slurm.conf                 KEY=VALUE settings where somebody wants others
 active/ID                  jobs that have not ended
 jobs/ID/request.json       what was asked, never changed
 jobs/ID/status.json        what became of it, written by its supervisor only
@@ -30,17 +31,22 @@ from .records import Job, Request, Settings, Status
 class Store:
     """The folder with everything in it."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, nodes: int = 0) -> None:
         self.root = root
+        self.nodes = nodes
+        """Those of the profile; 0 for those of the last job's."""
 
     def create(self) -> None:
-        """Make the folders, for nobody else. Raises OSError where one is not ours alone."""
+        """Make the folders, for nobody else, and keep how many nodes the profile has. Raises
+        OSError where a folder is not ours alone."""
         for folder in (self.root, self.root / "jobs", self.root / "active"):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             status = folder.lstat()
             shared = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
             if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or shared:
                 raise PermissionError(errno.EPERM, "not a folder that only you may change", folder)
+        if self.nodes:
+            write(self.root / "nodes", str(self.nodes))
 
     @contextlib.contextmanager
     def lock(self) -> Iterator[None]:
@@ -50,9 +56,9 @@ class Store:
             yield
 
     def settings(self) -> Settings:
-        """The defaults, and what slurm.conf says otherwise."""
+        """The defaults with the nodes of the profile, and what slurm.conf says otherwise."""
         known = set(Settings._fields)
-        found: dict[str, int] = {}
+        found = {"nodes": nodes} if (nodes := self.nodes or self._kept_nodes()) else {}
         with contextlib.suppress(FileNotFoundError):
             for line in (self.root / "slurm.conf").read_text().split("\n"):
                 name, _, value = line.partition("=")
@@ -60,6 +66,11 @@ class Store:
                 if name in known and value.strip().isdigit():
                     found[name] = int(value)
         return Settings(**found)
+
+    def _kept_nodes(self) -> int:
+        with contextlib.suppress(FileNotFoundError):
+            return int((self.root / "nodes").read_text())
+        return 0
 
     def next_id(self) -> int:
         """An id that no job had before."""

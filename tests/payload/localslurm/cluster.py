@@ -29,8 +29,9 @@ class Said:
 class Local:
     """Stand-ins with a state folder of their own; ``home`` is where jobs are submitted."""
 
-    def __init__(self, home: Path, settings: str = "") -> None:
+    def __init__(self, home: Path, settings: str = "", nodes: int = 0) -> None:
         self.home = home
+        self.nodes = nodes
         self.state = home / ".local"
         self.state.mkdir(exist_ok=True)
         (self.state / "slurm.conf").write_text(f"KillWait=2\nRequeueDelay=0\n{settings}")
@@ -38,6 +39,7 @@ class Local:
     def run(self, *words: str, env: Mapping[str, str] | None = None, stdin: str = "") -> Said:
         """One of the programs."""
         program = (sys.executable, "-I", "-S", localslurm.FOLDER, "--state", str(self.state))
+        program += ("--nodes", str(self.nodes)) if self.nodes else ()
         done = subprocess.run(
             (*program, *words),
             cwd=self.home,

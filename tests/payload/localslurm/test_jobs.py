@@ -141,6 +141,16 @@ def test_jobs_run_in_turn_where_nodes_are_few(local: Local) -> None:
     assert local.wait(second)["JobState"] == "COMPLETED"
 
 
+def test_a_profile_of_one_node_has_one_job_at_a_time(local: Local) -> None:
+    one = Local(local.home, nodes=1)
+    first, second = one.sbatch("sleep 3600"), one.sbatch("true")
+    until(lambda: one.show(second)["Reason"] == "Resources")
+    refused = one.run("sbatch", "--nodes=2", "--wrap=true")
+    assert "the local cluster has 1 node;" in refused.err
+    one.run("scancel", str(first))
+    assert one.wait(second)["JobState"] == "COMPLETED"
+
+
 def test_a_dependent_job_waits_and_one_that_can_never_start_says_so(local: Local) -> None:
     good, bad = local.sbatch("sleep 0.5"), local.sbatch("exit 1")
     after = local.sbatch("true", f"--dependency=afterok:{good}")
