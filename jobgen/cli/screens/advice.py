@@ -149,7 +149,7 @@ def dump_option(option: StrategyOption, advice: Advice) -> dict[str, Any]:
         "note": option.note or None,
         "strategy": setup.strategy,
         "mesh": {**setup.mesh._asdict(), "etp": setup.mesh.expert_tp},
-        "batch": setup.batch._asdict(),
+        "batch": {**setup.batch._asdict(), "total": setup.batch.total},
         "seq_len": setup.seq,
         "assumed": list(setup.assumed),
         "recipe": setup.recipe.name,
@@ -202,6 +202,7 @@ def _step_data(step: StepTime | None, machine: ClusterHardware) -> dict[str, Any
         "step_seconds": step.seconds,
         **spent,
         step.unit: step.work,
+        f"{step.unit}_per_second": step.work / step.seconds,
         f"{step.unit}_per_second_per_gpu": step.rate,
         "mfu_pct": round(compute_mfu(step, machine) * 100, 2),
         "communication": [
