@@ -260,6 +260,34 @@ def test_a_step_that_mostly_waits_says_so(jobgen: Jobgen, folder: Path) -> None:
     assert "exposed" not in jobgen("plan", *ON).out, "InfiniBand hides it"
 
 
+def test_what_is_faster_than_auto_s_choice_is_shown_with_the_options_that_choose_it(
+    jobgen: Jobgen, folder: Path
+) -> None:
+    _write(folder, "auto")
+    on = ("plan", "job.yaml", "-c", "ethernet-25", "--set", "train.framework=megatron")
+    text = " ".join(jobgen(*on).out.split())
+    found = re.search(r"tokens/s ([0-9.]+) times the tokens/s with ((--set \S+ ?)+)", text)
+    assert found, text
+    rate = r"per step, ([0-9,]+) tokens/s"
+    named = jobgen(*on, *found[2].split()).out
+    before, after = (
+        float(re.search(rate, " ".join(each.split()))[1].replace(",", ""))  # type: ignore[index]
+        for each in (text, named)
+    )
+    assert after / before == pytest.approx(float(found[1]), abs=0.06)
+    assert f"fastest that fits: {_find_row(jobgen, on)}" in jobgen(*on, "--section", "memory").out
+    assert "tokens/s with" not in named
+    assert "tokens/s with" not in jobgen("plan", *ON).out, "nothing is clearly faster"
+
+
+def _find_row(jobgen: Jobgen, on: tuple[str, ...]) -> str:
+    """The name of the row that ``--json`` has as faster."""
+    estimate = json.loads(jobgen(*on, "--json").out)["data"]["estimate"]
+    name: str = estimate["faster"]["name"]
+    assert name in [row["name"] for row in estimate["strategies"]]
+    return name
+
+
 def test_a_tight_plan_is_warned_of(jobgen: Jobgen, folder: Path) -> None:
     _write(folder, "fsdp2")
     sets = ("--set", "train.seq_len=8192", "--set", "train.framework=none")

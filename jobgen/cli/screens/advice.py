@@ -13,7 +13,7 @@ from jobgen.cli.screens.memory import fold_foreign, round_parts
 from jobgen.cli.screens.step_speed import compute_mfu, divide_step
 from jobgen.strategy.choice.assumptions import list_assumptions
 from jobgen.strategy.choice.nearest import find_nearest
-from jobgen.strategy.choice.offer import Advice, Lever, StrategyOption
+from jobgen.strategy.choice.offer import Advice, Faster, Lever, StrategyOption
 from jobgen.strategy.estimate import GIB, ClusterHardware, Component, GpuMemory, StepTime
 
 
@@ -85,6 +85,7 @@ def data(advice: Advice) -> dict[str, Any]:
         "measured_model": None,
         **program,
         "chosen": advice.chosen.name if advice.chosen else None,
+        "faster": advice.faster and _faster_data(advice.faster),
         "strategies": [dump_option(option, advice) for option in advice.options],
         "levers": [_lever_data(lever) for lever in advice.levers],
         "smallest_nodes": advice.smallest_nodes,
@@ -123,6 +124,14 @@ def _dump_program(option: StrategyOption, advice: Advice) -> dict[str, Any]:
             for each in list_assumptions(setup, advice.factor)
         ],
         "nearest_run": run and {**nearest, "measured_bytes": run.gib * GIB},
+    }
+
+
+def _faster_data(faster: Faster) -> dict[str, Any]:
+    return {
+        "name": faster.option.name,
+        "changes": list(faster.changes),
+        "faster_pct": round(faster.gain * 100, 2),
     }
 
 
