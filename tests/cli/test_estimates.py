@@ -486,6 +486,19 @@ def test_numbers_of_nodes_are_numbers(jobgen: Jobgen, folder: Path) -> None:
     assert "1,2,4,8" in said.err
 
 
+def test_more_nodes_than_the_profile_has_can_be_estimated_as_the_hint_has_it(
+    jobgen: Jobgen, folder: Path
+) -> None:
+    (folder / "job.yaml").write_text(JOB.replace("STRATEGY", "auto").replace("2", "4", 1))
+    said = jobgen("plan", *ON)
+    assert "nodes: 4, but a100x16 has 2" in said.err
+    found = re.search(r"plan with ((--\S+ \S+ ?)+)", " ".join(said.err.split()))
+    assert found, said.err
+    assert re.search(r"^4 +32 .* yes ", jobgen("plan", *ON, *found[1].split()).out, re.M)
+    (folder / "job.yaml").write_text("name: a\nnodes: 4\ntime: 4h\nrun: train.py\n")
+    assert "plan with" not in jobgen("plan", *ON).err, "nothing is estimated"
+
+
 def test_a_plan_with_all_strategies_is_quick(jobgen: Jobgen, folder: Path) -> None:
     jobgen("plan", *ON)
     assert count_calls(lambda: jobgen("plan", *ON)) < 150_000
