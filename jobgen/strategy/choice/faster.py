@@ -41,6 +41,8 @@ def find_faster(
     best, train, rate = shown, ask.train, shown.step.rate
     for rung in _list_comparable(ask):
         option = known.get(rung.name) or estimate_option(rung, ask)
+        if option.setup.adapters != shown.setup.adapters:
+            continue  # what the program prepares otherwise makes the difference
         if option.verdict == "fits" and option.step and option.step.rate > rate:
             best, train, rate = option, rung.train, option.step.rate
     gain = rate / shown.step.rate - 1

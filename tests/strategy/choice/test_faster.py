@@ -89,3 +89,14 @@ def test_a_named_strategy_has_only_the_keys_that_differ() -> None:
     faster = answer(own, auto=False).faster
     assert faster is not None
     assert faster.changes == ("train.strategy: zero1",)
+
+
+def test_a_quantized_model_that_is_prepared_otherwise_is_not_compared() -> None:
+    words = {"framework": "hf-trainer", "lora": {"bits": 4}, "micro_batch": 8, "seq_len": 2048}
+    asked = ask("meta-llama/Llama-3.1-8B", 1, **words)
+    shown = advise(asked, auto=True).chosen
+    assert shown is not None
+    assert shown.setup.adapters is not None
+    assert shown.setup.adapters.prepared, "zero3 and fsdp2 leave 16 bits where this has fp32"
+    faster = find_faster(shown, asked, {}, auto=True)
+    assert faster is None or faster.option.setup.adapters == shown.setup.adapters
