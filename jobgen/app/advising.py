@@ -59,6 +59,10 @@ def advise_job(
     shown = found.first_option
     if shown is not None and shown.verdict in {"no", "tight"}:
         found = _add_help(found, shown, ask, auto=auto)
+    elif shown is not None:
+        from jobgen.strategy.choice.faster import add_faster
+
+        found = add_faster(found, ask, auto=auto)
     if nodes:
         from jobgen.strategy.choice.advise import describe_assumed_network
         from jobgen.strategy.choice.ladder import change_nodes

@@ -129,29 +129,3 @@ def note_unapplied(look: Inputs, decided: Strategy, train: Train) -> Iterator[No
             f"(framework: {decided.trait.frameworks[0]} writes it into a file)"
         )
         yield Note(message, ("train", "strategy"))
-
-
-_DTYPES = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
-_QUANT_STORAGE = "bnb_4bit_quant_storage"
-
-
-def note_quantized(look: Inputs, decided: Strategy, train: Train) -> Iterator[Note]:
-    """How bitsandbytes must store 4-bit weights for FSDP to shard them, unless the program has it.
-
-    FSDP1 flattens tensors of one floating dtype only (torch 2.13, fsdp/_flat_param.py); accelerate
-    leaves integers out of FSDP2 (1.15, utils/fsdp_utils.py, ``fsdp2_prepare_model``).
-    """
-    from jobgen.strategy import Note
-
-    family = decided.trait.family
-    if train.lora is None or train.lora.bits != 4 or family not in {"fsdp", "fsdp2"}:
-        return
-    job = look.job
-    texts = (job.run, *job.list_setup(), *job.env.values(), *(look.facts.sources or {}).values())
-    if any(_QUANT_STORAGE in text for text in texts):
-        return
-    otherwise = "FSDP1 stops" if family == "fsdp" else "accelerate shards no 4-bit weights"
-    message = f"the plan shards 4-bit weights; with {_QUANT_STORAGE} unset (uint8), {otherwise}"
-    dtype = f"torch.{_DTYPES[decided.precision]}"
-    hint = f"set {_QUANT_STORAGE}={dtype} in BitsAndBytesConfig, the dtype of the other weights"
-    yield Note(message, ("train", "lora"), hint=hint)

@@ -118,6 +118,8 @@ def _nodes(look: Inputs, sized: Sized) -> None:
         elif asked == look.all_nodes:
             subject = f"the groups have {asked} nodes"
             hint = f"let them have {limit} or fewer together"
+        elif look.job.train:
+            hint += f"; to estimate {asked} nodes, plan with --set nodes={limit} --nodes {asked}"
         found = look.diagnose_job(
             "J201",
             f"{subject}, but {look.cluster.name} has {limit} ({where})",

@@ -17,8 +17,9 @@ from jobgen.resolve.deepspeed_files import check_configs
 from jobgen.resolve.inputs import Inputs
 from jobgen.resolve.measured import check_measured
 from jobgen.resolve.model_file import check_layer_classes, check_model_file
-from jobgen.resolve.planned_only import check_passed, note_quantized, note_unapplied
+from jobgen.resolve.planned_only import check_passed, note_unapplied
 from jobgen.resolve.planner_request import PlannerRequest
+from jobgen.resolve.quantized import check_quantized, note_quantized
 from jobgen.resolve.run_values import adopt_arguments
 from jobgen.resolve.shape import Sized
 from jobgen.resolve.sharding import check_sharding
@@ -104,6 +105,7 @@ def plan_training(look: Inputs, size: Shape, launcher: str, runs: Program, sized
         *check_readers(look.spec, look.facts, launcher, decided.framework, made.args),
         *check_options(look, size, decided.framework, runs.argv),
         *check_passed(look, decided, runs.argv),
+        *check_quantized(look, decided, train),
     )
     noted = (*configured, *(_place_note(look, note) for note in notes))
     return Trained(

@@ -110,3 +110,20 @@ def _read(train: Train, path: tuple[str, ...]) -> tuple[Any, Any]:
     for name in path[:-1]:
         form = getattr(form, name)
     return getattr(form, path[-1]), form.keys[path[-1]].default
+
+
+_WITHOUT_BITSANDBYTES = ("megatron", "torchtitan")
+"""Frameworks that quantize in ways of their own."""
+
+
+def can_shard(name: str, train: Train, framework: str) -> bool:
+    """Whether this strategy can shard the frozen weights: FSDP cannot those of bitsandbytes in 8
+    bits.
+
+    FSDP1 flattens no integers (torch 2.13, fsdp/_flat_param.py); FSDP2 makes plain parameters of
+    them, without the scales that ``Linear8bitLt.forward`` reads (bitsandbytes 0.50,
+    nn/modules.py); accelerate 1.15 leaves only 4-bit ones out of it (utils/fsdp_utils.py).
+    """
+    integers = train.lora is not None and train.lora.bits == 8
+    sharded = TRAITS[name].family in {"fsdp", "fsdp2"}
+    return not (integers and sharded) or framework in _WITHOUT_BITSANDBYTES

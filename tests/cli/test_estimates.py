@@ -260,6 +260,34 @@ def test_a_step_that_mostly_waits_says_so(jobgen: Jobgen, folder: Path) -> None:
     assert "exposed" not in jobgen("plan", *ON).out, "InfiniBand hides it"
 
 
+def test_what_is_faster_than_auto_s_choice_is_shown_with_the_options_that_choose_it(
+    jobgen: Jobgen, folder: Path
+) -> None:
+    _write(folder, "auto")
+    on = ("plan", "job.yaml", "-c", "ethernet-25", "--set", "train.framework=megatron")
+    text = " ".join(jobgen(*on).out.split())
+    found = re.search(r"tokens/s ([0-9.]+) times the tokens/s with ((--set \S+ ?)+)", text)
+    assert found, text
+    rate = r"per step, ([0-9,]+) tokens/s"
+    named = jobgen(*on, *found[2].split()).out
+    before, after = (
+        float(re.search(rate, " ".join(each.split()))[1].replace(",", ""))  # type: ignore[index]
+        for each in (text, named)
+    )
+    assert after / before == pytest.approx(float(found[1]), abs=0.06)
+    assert f"fastest that fits: {_find_row(jobgen, on)}" in jobgen(*on, "--section", "memory").out
+    assert "tokens/s with" not in named
+    assert "tokens/s with" not in jobgen("plan", *ON).out, "nothing is clearly faster"
+
+
+def _find_row(jobgen: Jobgen, on: tuple[str, ...]) -> str:
+    """The name of the row that ``--json`` has as faster."""
+    estimate = json.loads(jobgen(*on, "--json").out)["data"]["estimate"]
+    name: str = estimate["faster"]["name"]
+    assert name in [row["name"] for row in estimate["strategies"]]
+    return name
+
+
 def test_a_tight_plan_is_warned_of(jobgen: Jobgen, folder: Path) -> None:
     _write(folder, "fsdp2")
     sets = ("--set", "train.seq_len=8192", "--set", "train.framework=none")
@@ -456,6 +484,19 @@ def test_numbers_of_nodes_are_numbers(jobgen: Jobgen, folder: Path) -> None:
     said = jobgen("plan", *ON, "--nodes", "1,x")
     assert said.code == Exit.USAGE
     assert "1,2,4,8" in said.err
+
+
+def test_more_nodes_than_the_profile_has_can_be_estimated_as_the_hint_has_it(
+    jobgen: Jobgen, folder: Path
+) -> None:
+    (folder / "job.yaml").write_text(JOB.replace("STRATEGY", "auto").replace("2", "4", 1))
+    said = jobgen("plan", *ON)
+    assert "nodes: 4, but a100x16 has 2" in said.err
+    found = re.search(r"plan with ((--\S+ \S+ ?)+)", " ".join(said.err.split()))
+    assert found, said.err
+    assert re.search(r"^4 +32 .* yes ", jobgen("plan", *ON, *found[1].split()).out, re.M)
+    (folder / "job.yaml").write_text("name: a\nnodes: 4\ntime: 4h\nrun: train.py\n")
+    assert "plan with" not in jobgen("plan", *ON).err, "nothing is estimated"
 
 
 def test_a_plan_with_all_strategies_is_quick(jobgen: Jobgen, folder: Path) -> None:

@@ -492,3 +492,31 @@ def test_a_strategy_that_the_job_does_not_set_is_marked(
     (folder / "job.yaml").write_text(f"name: llama\nnodes: 1\ntime: 4h\nrun: train.py\n{train}\n")
     for section in ((), ("--section", "memory")):
         assert ("DDP (assumed)" in jobgen(*ON, *section).out) is marked
+
+
+@pytest.mark.parametrize(
+    ("head", "cost"),
+    [
+        ("time: 4h", r"up to 64 GPU-hours, enough for (\S+) million tokens"),
+        ("time: 4h\nsweep: {grid: {LR: [1, 2]}}", r"up to 128 GPU-hours()"),
+    ],
+    ids=["one training", "sweep"],
+)
+def test_the_summary_has_the_work_of_a_step_of_all_gpus_and_of_the_job_s_time(
+    jobgen: Jobgen, folder: Path, head: str, cost: str
+) -> None:
+    keys = "micro_batch: 1, gradient_accumulation: 4, seq_len: 4096"
+    train = f"train: {{model: meta-llama/Llama-3.1-8B, strategy: zero2, {keys}}}"
+    (folder / "job.yaml").write_text(f"name: llama\nnodes: 2\n{head}\nrun: train.py\n{train}\n")
+    text = " ".join(jobgen(*ON).out.split())
+    found = re.search(r" 64 \S 4096 tokens per step, ([0-9,]+) tokens/s ", text)
+    assert found, text
+    rate = float(found[1].replace(",", ""))
+    enough = re.search(rf"Cost {cost} ", text)
+    assert enough, text
+    if enough[1]:
+        assert float(enough[1]) == pytest.approx(rate * 4 * 3600 / 1e6, rel=0.01)
+    rows = json.loads(jobgen(*ON, "--json").out)["data"]["estimate"]["strategies"]
+    (row,) = [row for row in rows if row["chosen"]]
+    assert row["batch"]["total"] == 64
+    assert row["step"]["tokens_per_second"] == pytest.approx(rate, rel=0.01)

@@ -109,25 +109,3 @@ def test_what_auto_chose_without_a_framework_must_be_applied_by_the_program() ->
     assert "with framework: none jobgen passes nothing on" in note
     assert find_notes(f"framework: torch, model: {large}") == []
     assert find_notes(f"framework: none, model: {small}, activation_checkpointing: full") == []
-
-
-@pytest.mark.parametrize(
-    ("train", "source", "message"),
-    [
-        ("strategy: fsdp", "", "bnb_4bit_quant_storage=torch.bfloat16"),
-        ("strategy: fsdp", "", "bnb_4bit_quant_storage unset (uint8), FSDP1 stops"),
-        ("strategy: fsdp2, precision: fp16", "", "bnb_4bit_quant_storage=torch.float16"),
-        ("strategy: fsdp2", "BitsAndBytesConfig(bnb_4bit_quant_storage=x)", ""),
-        ("strategy: zero2", "", ""),
-    ],
-)
-def test_fsdp_needs_4_bit_weights_in_a_floating_type(train: str, source: str, message: str) -> None:
-    text = job(train=f"{{{train}, lora: {{rank: 8, bits: 4}}, {MODEL}}}")
-    notes = [
-        f"{note.message}; {note.hint}"
-        for note in plan(text, sources={"train.py": source}).notes
-        if "bnb_4bit" in note.message
-    ]
-    assert [message in note for note in notes] == ([True] if message else [])
-    lora = text.replace("bits: 4", "bits: 16")
-    assert not any("bnb_4bit" in note.message for note in plan(lora).notes)

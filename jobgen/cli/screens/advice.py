@@ -13,7 +13,7 @@ from jobgen.cli.screens.memory import fold_foreign, round_parts
 from jobgen.cli.screens.step_speed import compute_mfu, divide_step
 from jobgen.strategy.choice.assumptions import list_assumptions
 from jobgen.strategy.choice.nearest import find_nearest
-from jobgen.strategy.choice.offer import Advice, Lever, StrategyOption
+from jobgen.strategy.choice.offer import Advice, Faster, Lever, StrategyOption
 from jobgen.strategy.estimate import GIB, ClusterHardware, Component, GpuMemory, StepTime
 
 
@@ -85,6 +85,7 @@ def data(advice: Advice) -> dict[str, Any]:
         "measured_model": None,
         **program,
         "chosen": advice.chosen.name if advice.chosen else None,
+        "faster": advice.faster and _faster_data(advice.faster),
         "strategies": [dump_option(option, advice) for option in advice.options],
         "levers": [_lever_data(lever) for lever in advice.levers],
         "smallest_nodes": advice.smallest_nodes,
@@ -126,6 +127,14 @@ def _dump_program(option: StrategyOption, advice: Advice) -> dict[str, Any]:
     }
 
 
+def _faster_data(faster: Faster) -> dict[str, Any]:
+    return {
+        "name": faster.option.name,
+        "changes": list(faster.changes),
+        "faster_pct": round(faster.gain * 100, 2),
+    }
+
+
 def _lever_data(lever: Lever) -> dict[str, Any]:
     return {
         "change": lever.change,
@@ -149,7 +158,7 @@ def dump_option(option: StrategyOption, advice: Advice) -> dict[str, Any]:
         "note": option.note or None,
         "strategy": setup.strategy,
         "mesh": {**setup.mesh._asdict(), "etp": setup.mesh.expert_tp},
-        "batch": setup.batch._asdict(),
+        "batch": {**setup.batch._asdict(), "total": setup.batch.total},
         "seq_len": setup.seq,
         "assumed": list(setup.assumed),
         "recipe": setup.recipe.name,
@@ -202,6 +211,7 @@ def _step_data(step: StepTime | None, machine: ClusterHardware) -> dict[str, Any
         "step_seconds": step.seconds,
         **spent,
         step.unit: step.work,
+        f"{step.unit}_per_second": step.work / step.seconds,
         f"{step.unit}_per_second_per_gpu": step.rate,
         "mfu_pct": round(compute_mfu(step, machine) * 100, 2),
         "communication": [

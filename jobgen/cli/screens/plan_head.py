@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from jobgen.cli.layout import clip, fold, write_hours
+from jobgen.cli.layout import clip, fold, measure, write_hours
 from jobgen.cli.output import TIMES, Ink, defuse
 from jobgen.cli.screens.chain_rows import describe_chain
 from jobgen.cli.screens.race_rows import describe_race
@@ -33,7 +33,7 @@ def draw_head(preview: Preview, ink: Ink) -> list[str]:
     plan, cost = preview.plan, format_cost(preview.planned.cost)
     launch = _describe_launch(plan, count_cpus(preview.planned.ready))
     launch += ", one per simulated GPU" if _simulates_gpus(preview) else ""
-    rows = draw_row("Cost", cost, ink) if cost else []
+    rows = draw_row("Cost", _add_work(cost, preview, ink), ink) if cost else []
     elements = list_elements(plan, every=bool(preview.call.flags.verbose))
     swept = draw_label("Sweep", [clip(text, ink.width - LABEL) for text in elements], ink)
     packed = describe_packing(plan)
@@ -46,6 +46,19 @@ def draw_head(preview: Preview, ink: Ink) -> list[str]:
     kind = "Groups" if plan.has_groups else "Steps"
     steps = draw_label(kind, [clip(text, ink.width - LABEL) for text in _list_steps(plan)], ink)
     return [*draw_headline(plan, ink), *rows, *launched, *steps, *swept]
+
+
+def _add_work(cost: str, preview: Preview, ink: Ink) -> str:
+    """The cost, and where the line has room, what a job of one training trains on meanwhile."""
+    plan, advice = preview.plan, preview.answer.advice.advice
+    several = plan.programs or plan.components or plan.race or plan.shape.elements is not None
+    if advice is None or several:
+        return cost
+    from jobgen.cli.screens.memory_summary import describe_work
+
+    work = describe_work(advice, plan.starts * plan.shape.seconds)
+    text = f"{cost}, enough for {work}"
+    return text if work and measure(text) <= ink.width - LABEL else cost
 
 
 def _draw_training(preview: Preview, ink: Ink) -> list[str]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from jobgen.cli.layout import format_percent
-from jobgen.strategy.estimate import ClusterHardware, StepTime
+from jobgen.strategy.estimate import ClusterHardware, StepTime, WorkUnit
 
 
 def format_speed(step: StepTime, machine: ClusterHardware) -> str:
@@ -20,6 +22,17 @@ def format_speed(step: StepTime, machine: ClusterHardware) -> str:
 def format_rate(step: StepTime) -> str:
     """``3,293 tokens/s/GPU``, or samples."""
     return f"{format_number(step.rate)} {step.unit}/s/GPU"
+
+
+def format_gain(gain: float, unit: WorkUnit) -> str:
+    """``33 % more tokens/s``; ``2.6 times the tokens/s`` from twice as many."""
+    amount = f"{1 + gain:.1f} times the" if gain >= 1 else f"{format_percent(gain)} more"
+    return f"{amount} {unit}/s"
+
+
+def join_sets(changes: Iterable[str]) -> str:
+    """``--set train.strategy=zero3 --set train.tp=2``, of changes as the job writes them."""
+    return " ".join(f"--set {change.replace(': ', '=', 1)}" for change in changes)
 
 
 def format_number(rate: float) -> str:

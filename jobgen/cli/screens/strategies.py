@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from jobgen.cli.layout import clip, format_percent, measure, pad
 from jobgen.cli.output import Ink, defuse
 from jobgen.cli.screens.memory import STYLES, WORDS, can_run, fold_foreign, to_gib
-from jobgen.cli.screens.step_speed import compute_exposed, format_number, format_time
+from jobgen.cli.screens.step_speed import (
+    compute_exposed,
+    format_gain,
+    format_number,
+    format_time,
+    join_sets,
+)
 from jobgen.strategy.choice.offer import Advice, StrategyOption
 
 _HEADS = ("STRATEGY", "NEEDS", "FITS", "EST. STEP", "RATE", "EXPOSED")
@@ -33,13 +39,20 @@ def screen(advice: Advice, ink: Ink) -> str:
         lines[0] = ink("faint", "  " + _joined([*(heads[i] for i in kept), "NOTE"], widths, "  "))
     for option, row in zip(advice.options, rows[1:], strict=True):
         lines.append(_row(option, [row[i] for i in kept], widths, ink))
-    if advice.why and advice.chosen and can_run(advice.chosen):
-        rule = "auto takes the simplest that fits, even where another is faster or smaller"
-        lines.append(f"  {fold_foreign(rule, ink.width - 2, '  ')}")
-    if advice.untried:
-        text = f"not tried, because something simpler fits: {', '.join(advice.untried)}"
-        lines.append(f"  {fold_foreign(text, ink.width - 2, '  ')}")
+    lines += [f"  {fold_foreign(text, ink.width - 2, '  ')}" for text in _list_rules(advice)]
     return "".join(line + "\n" for line in lines)
+
+
+def _list_rules(advice: Advice) -> Iterator[str]:
+    """How a row was chosen, which is the fastest that fits, and which rows are left out."""
+    if advice.why and advice.chosen and can_run(advice.chosen):
+        yield "auto takes the simplest that fits, even where another is faster or smaller"
+    if advice.faster:
+        name, amount = advice.faster.option.name, format_gain(advice.faster.gain, advice.unit)
+        yield f"fastest that fits: {name}, {amount}: {join_sets(advice.faster.changes)}"
+    if advice.untried:
+        more = ", ".join(advice.untried)
+        yield f"left out, because something simpler fits: more rows with {more}"
 
 
 def _cells(option: StrategyOption) -> tuple[str, ...]:

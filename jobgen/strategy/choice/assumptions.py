@@ -76,13 +76,12 @@ def _list_alternatives(setup: Setup) -> Iterator[tuple[str, str, Setup]]:
 
 
 def _list_accumulation(setup: Setup) -> Iterator[tuple[str, str, Setup]]:
-    """Accumulated gradients, and whether FSDP keeps them whole until they are reduced."""
+    """Accumulated gradients, and that FSDP keeps them whole until they are reduced. That it does
+    not is no assumption: options of the program say so, or the framework always reduces them."""
     batch = setup.batch
     if batch.accumulation == 1:
         if "gradient_accumulation" in setup.assumed:
             yield "no accumulation", "with it", setup._replace(batch=batch._replace(accumulation=2))
         return
-    if TRAITS[setup.strategy].family in {"fsdp", "fsdp2"}:
-        words = ("no_sync", "sync every micro-batch")
-        now, other = words if setup.unsynced else words[::-1]
-        yield now, other, setup._replace(unsynced=not setup.unsynced)
+    if TRAITS[setup.strategy].family in {"fsdp", "fsdp2"} and setup.unsynced:
+        yield "no_sync", "sync every micro-batch", setup._replace(unsynced=False)

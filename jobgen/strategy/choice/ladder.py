@@ -12,6 +12,7 @@ from jobgen.named_tuple import NamedTuple
 from jobgen.strategy.choice.setups import Ask
 from jobgen.strategy.mesh import is_balanced
 from jobgen.strategy.spec import TRAITS
+from jobgen.strategy.supported import can_shard
 
 if TYPE_CHECKING:
     from jobgen.model.train import Train
@@ -77,7 +78,7 @@ def _is_undivided(train: Train, asked: Train) -> bool:
 
 def _list_possible(ask: Ask) -> Iterator[Rung]:
     framework = strategy.choose_framework(ask.train, ask.launcher)
-    plain = [name for name in _ORDER if _knows(name, framework)]
+    plain = [name for name in _ORDER if _knows(name, framework, ask.train)]
     divided = [
         _expert_parallel(ask, framework),
         *(_divided(ask, framework, pipeline=pipeline) for pipeline in (False, True)),
@@ -95,8 +96,9 @@ def _list_possible(ask: Ask) -> Iterator[Rung]:
             yield rung
 
 
-def _knows(name: str, framework: str) -> bool:
-    return framework in TRAITS[name].frameworks and name not in _DEPRECATED.get(framework, ())
+def _knows(name: str, framework: str, train: Train) -> bool:
+    able = framework in TRAITS[name].frameworks and name not in _DEPRECATED.get(framework, ())
+    return able and can_shard(name, train, framework)
 
 
 def _faulty(train: Train, ask: Ask) -> bool:
@@ -141,7 +143,7 @@ def _expert_parallel(ask: Ask, framework: str) -> Iterator[Rung]:
     for ep in _list_expert_sizes(ask, framework, ask.world.ranks):
         for kind in (ask.train.activation_checkpointing, *_kinds(ask)):
             for name in ("fsdp2", "zero1"):
-                if _knows(name, framework) and "ep" in TRAITS[name].axes:
+                if _knows(name, framework, ask.train) and "ep" in TRAITS[name].axes:
                     train = _with(ask, name).replace(ep=ep, activation_checkpointing=kind)
                     yield make_rung(2, train)
 
@@ -162,7 +164,7 @@ def _divided(ask: Ask, framework: str, *, pipeline: bool) -> Iterator[Rung]:
     """Tensor parallel inside of a node, and experts divided; with pipelines too."""
     kinds = [k for k in (ask.train.activation_checkpointing, *_kinds(ask)) if k != "selective"]
     for name in ("fsdp2", "zero1", "3d"):
-        if not _knows(name, framework) or "tp" not in TRAITS[name].axes:
+        if not _knows(name, framework, ask.train) or "tp" not in TRAITS[name].axes:
             continue
         if name == "zero1" and framework != "megatron":
             continue

@@ -50,7 +50,11 @@ def test_what_the_job_says_is_no_assumption() -> None:
 def test_accumulated_gradients_are_assumed_to_stay_whole_where_they_do() -> None:
     several = PLAIN._replace(batch=Batch(2, 8, 8))
     assert "no_sync" in names(several)
-    assert "sync every micro-batch" in names(several._replace(unsynced=False))
+
+
+def test_gradients_that_the_program_s_options_or_the_framework_reduce_are_no_assumption() -> None:
+    several = PLAIN._replace(batch=Batch(2, 8, 8), unsynced=False)
+    assert not any("sync" in name for name in names(several))
 
 
 def test_checkpointing_and_quantization_are_assumed_of_adapters_only() -> None:

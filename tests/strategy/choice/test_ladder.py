@@ -148,3 +148,11 @@ def test_what_the_trainer_is_about_to_remove_is_not_proposed() -> None:
     assert not names["hf-trainer"] & old
     assert old <= names["torch"]
     assert "fsdp2" in names["hf-trainer"]
+
+
+@pytest.mark.parametrize(("bits", "sharded"), [(4, True), (8, False), (16, True)])
+def test_auto_does_not_shard_weights_in_8_bits_by_fsdp(bits: int, sharded: bool) -> None:
+    question = ask(LLAMA, framework="hf-trainer", lora={"bits": bits})
+    names = {rung.train.strategy.type for rung in list_rungs(question)}
+    assert ("fsdp2" in names) is sharded
+    assert {"ddp", "zero2"} <= names
