@@ -437,7 +437,7 @@ def _setup(said: Mapping[str, str]) -> Setup:
         wide_rotation="QwenLM/Qwen " in said["source"],
         fused_activation=(framework == "megatron" and not legacy) or _has_liger(said),
         vocab_divisor=1 if framework == "nanotron" else 128,
-        fused_attention=(framework in {"nanotron", "megatron"} and not legacy) or _has_engine(said),
+        fused_attention=(framework == "megatron" and not legacy) or _has_engine(said),
         legacy=legacy,
         hidden_dropout="hidden dropout" in said["notes"] or (dropped and shape.hidden_dropout),
         attention_dropout=dropped and shape.attention_dropout,

@@ -33,10 +33,17 @@ FlashAttention-2, 51 to 69 % (huggingface/transformers, pull request 48163). On 
 are 1.3 times cuDNN's, abstract of FlashAttention-4) and FlashAttention-2's 15 % at the least. On
 ROCm it is Composable Kernel's: 229 of a MI300X's 1307 TFLOP/s in both passes together, the
 middle of four sizes with 16,384 tokens (ROCm/flash-attention, issue 142)."""
+FUSED_NARROW = {"H20-": 1.0, "Hopper": 0.79}
+"""What it reaches of that with heads of 64: 414 and 426 TFLOP/s in both passes together where heads
+of 128 have 526 and 539, with 4096 and 8192 tokens, without a mask, on an H100 (figures 5 and 6 of
+FlashAttention-3, arXiv 2407.08608, of cuDNN 9.1). On an H20, with a seventh of the tensor cores'
+speed, both reach the same (issue 1310)."""
 OLD = ("mosaic", "nanogpt", "paddle")
 """Frameworks of published runs that had the first FlashAttention: llm-foundry's Triton one, torch's
 before release 2.2, as nanoGPT in 2023, and PaddlePaddle's until 2.5.2 (PaddlePaddle/Paddle, pull
 request 56015)."""
+_NARROW = 64
+"""The width of narrow heads, which all narrower ones are counted as."""
 _SHORTEST = 512
 _LONGEST = 16384
 
@@ -87,6 +94,7 @@ def get_attention_rate(
         part *= FIRST_FLASH
     elif fused:
         part = look_up(FUSED_FLASH, machine, part)
+        part *= look_up(FUSED_NARROW, machine, 1.0) if width <= _NARROW else 1.0
     elif machine.architecture == "Hopper" and not machine.gpu.startswith("H20-"):
         part = _read_hopper(width, length, backward=backward)
     elif backward:
@@ -97,7 +105,7 @@ def get_attention_rate(
 def _read_hopper(width: int, length: int, *, backward: bool) -> float:
     """Part of the peak that FlashAttention-2 reaches on an H100 under a causal mask, which costs
     the backward pass what it costs the forward pass: the figures have it only there."""
-    figure = _HOPPER[64 if width <= 64 else 128]
+    figure = _HOPPER[_NARROW if width <= _NARROW else 128]
     causal = _interpolate(figure.causal, length)
     if backward:
         causal *= _interpolate(figure.backward, length) / _interpolate(figure.whole, length)

@@ -22,6 +22,8 @@ When = Literal[
     "product",
     "gradient",
     "recomputed",
+    "blocks forward",
+    "blocks backward",
     "start",
     "ring",
     "boundary",
@@ -70,7 +72,8 @@ class Traffic(NamedTuple):
     """What is computed at that time: the forward or the backward pass of every micro-batch, the
     backward pass of the last one, nothing (after the update, within a layer, between stages), the
     product that takes or makes what is sent, the product of the backward pass that does, the one
-    that is computed again, attention, or its first step of cp."""
+    that is computed again, one block of another micro-batch's layer, attention, or its first step
+    of cp."""
     first: float = 0.0
     """Bytes of the one that nothing lies beside: the first, or the last."""
     forwarded: float = 0.0

@@ -7,12 +7,13 @@ from functools import lru_cache
 from jobgen.named_tuple import NamedTuple
 from jobgen.strategy.estimate import ClusterHardware
 from jobgen.strategy.setup import Setup
-from jobgen.strategy.shapes.architecture import Tensor
+from jobgen.strategy.shapes.architecture import Tensor, has_experts
 from jobgen.strategy.spec import Batch, Mesh, Offloaded
 from jobgen.strategy.speed import products, rates
 from jobgen.strategy.speed.attention import compute_attention, get_head_dims
 from jobgen.strategy.speed.elementwise import (
     count_elementwise,
+    count_expert_activation,
     count_moved,
     count_single_operations,
 )
@@ -37,7 +38,7 @@ _ROWS = ("o_proj", "down_proj")
 
 
 class Neighbors(NamedTuple):
-    """Seconds of products of one layer, in its forward pass."""
+    """Seconds of what is computed in one pass of a layer beside what is sent."""
 
     attention: float
     mlp: float
@@ -53,6 +54,13 @@ class ProductsBeside(NamedTuple):
     recomputed: Neighbors
     """Of those that take it, every second product of the layer: torchtitan's selective
     checkpointing computes these again (torchtitan/distributed/activation_checkpoint.py)."""
+
+
+class Blocks(NamedTuple):
+    """Seconds of a layer with experts, of all before its tokens are dispatched, and of experts."""
+
+    forward: Neighbors
+    backward: Neighbors
 
 
 class LayerTimes(NamedTuple):
@@ -179,6 +187,23 @@ def compute_neighbors(setup: Setup, machine: ClusterHardware) -> ProductsBeside:
         [one for one in matrices[1::2] if one.name not in _ROWS],
     )
     return ProductsBeside(*(_sum_neighbors(setup, machine, group) for group in groups))
+
+
+@lru_cache(maxsize=1024)
+def compute_blocks(setup: Setup, machine: ClusterHardware) -> Blocks:
+    """Seconds of the blocks beside which another micro-batch's tokens are dispatched and combined.
+
+    Attention, router, and shared experts; then experts with half of what sorts tokens for them
+    (Megatron-LM, core/models/gpt/fine_grained_callables.py).
+    """
+    tensors = next(one.tensors for one in setup.model.layers if has_experts(one.tensors))
+    layer, speed = _layer(setup, machine, tensors), rates.get_memory_rate(machine)
+    routed = tuple(one for one in tensors if one.kind == "expert")
+    linear = products.compute_products(setup, machine, routed)
+    gate = count_expert_activation(setup, tensors) / speed
+    sorted_ = count_moved(setup, tensors) / 2 / speed
+    ahead, back = linear.forward + gate + sorted_, linear.backward + 2 * gate + sorted_
+    return Blocks(Neighbors(layer.forward - ahead, ahead), Neighbors(layer.backward - back, back))
 
 
 def _sum_neighbors(setup: Setup, machine: ClusterHardware, matrices: list[Tensor]) -> Neighbors:

@@ -52,10 +52,7 @@ def count_elementwise(setup: Setup, tensors: tuple[Tensor, ...]) -> float:
         width += 2 * sizes.hidden * (1 if fused or setup.legacy else 2 * e + 1)
     if setup.sequence_parallel:
         width /= tp
-    joined_gate = has_experts(tensors) and setup.framework in _COMPILED_GATES
-    gate = 3 if fused or joined_gate else 5
-    plain = 0 if is_written_out(setup) else 2
-    width += _ffn(setup, tensors) / tp * (gate if sizes.gated else plain) * e
+    width += _count_activation(setup, tensors)
     if sizes.rotary and not sizes.positions:
         turned = (sizes.heads + sizes.kv_heads) * sizes.head_dim / tp
         joined = whole and setup.framework not in _COMPLEX
@@ -64,6 +61,22 @@ def count_elementwise(setup: Setup, tensors: tuple[Tensor, ...]) -> float:
     if setup.repeat_kv and sizes.kv_heads < sizes.heads:
         width += 2 * e * (sizes.heads + sizes.kv_heads) * sizes.head_dim / tp
     return width * setup.tokens
+
+
+def count_expert_activation(setup: Setup, tensors: tuple[Tensor, ...]) -> float:
+    """Bytes that the activation of experts and its gate read and write in one pass."""
+    return setup.tokens * _count_activation(setup, tensors)
+
+
+def _count_activation(setup: Setup, tensors: tuple[Tensor, ...]) -> float:
+    """Of one token."""
+    e = rates.FP32 if products.is_prepared(setup) else setup.recipe.compute
+    fused = setup.compiled or is_fused_layer(setup)
+    joined_gate = has_experts(tensors) and setup.framework in _COMPILED_GATES
+    gate = 3 if fused or joined_gate else 5
+    plain = 0 if is_written_out(setup) else 2
+    each = gate if setup.model.sizes.gated else plain
+    return _ffn(setup, tensors) / setup.mesh.tp * each * e
 
 
 def count_single_operations(setup: Setup, tensors: tuple[Tensor, ...]) -> tuple[float, float]:

@@ -55,7 +55,7 @@ def _experts(setup: Setup) -> Iterator[Traffic]:
             forwarded=token * copies.nodes,
             fused=setup.fused_dispatch,
         )
-        yield from _lay_beside(one) if setup.overlap_experts else (one,)
+        yield from _lay_beside(one, setup) if setup.overlap_experts else (one,)
     if mesh.expert_tp > 1:
         sharing = collectives.cut_group(collectives.build_group(setup, "tp"), mesh.expert_tp)
         whole = token * experts.active * mesh.expert_tp
@@ -68,11 +68,15 @@ def _gather_tokens(ranks: RankGroup, payload: float, times: float) -> Iterator[T
     yield Traffic("reduce-scatter", "tokens", ranks, payload, times, "layer")
 
 
-def _lay_beside(one: Traffic) -> Iterator[Traffic]:
-    """Of a micro-batch's forward pass and another's backward pass side by side, all is sent beside
-    all that is computed, and the backward pass is two thirds of that."""
-    yield one._replace(times=one.times / 3, when="forward")
-    yield one._replace(times=one.times * 2 / 3, when="backward")
+def _lay_beside(one: Traffic, setup: Setup) -> Iterator[Traffic]:
+    """Half of it beside the forward pass of another micro-batch, half beside the backward pass: the
+    first forward pass and the last backward pass lie beside no other (Megatron-LM,
+    core/pipeline_parallel/combined_1f1b.py)."""
+    alone = one.times / setup.batch.accumulation
+    half = (one.times - alone) / 2
+    yield one._replace(times=alone)
+    yield one._replace(times=half, when="blocks forward")
+    yield one._replace(times=half, when="blocks backward")
 
 
 def _neighbours(setup: Setup, size: int) -> RankGroup:

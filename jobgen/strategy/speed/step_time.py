@@ -32,6 +32,14 @@ _BESIDE: dict[When, dict[Collective, str]] = {
 the result, and that of an input is reduced after the one that took the input."""
 
 
+_BLOCKS: dict[When, str] = {"blocks forward": "forward", "blocks backward": "backward"}
+"""Passes of another micro-batch's layer with experts, in two blocks of which tokens are sent. Both
+wait for each other after each block: what the backward pass combines goes beside attention's
+forward pass, what the forward pass dispatches beside experts' backward pass, and vice versa
+(Megatron-LM, core/models/common/model_chunk_schedule_plan.py,
+``TransformerLayerSchedulePlan.run``)."""
+
+
 class Passes(NamedTuple):
     """Seconds of one micro-batch on the busiest stage of the pipeline."""
 
@@ -196,6 +204,11 @@ def _exposed(setup: Setup, machine: ClusterHardware, passes: Passes) -> tuple[li
         elif one.when in _BESIDE:
             open_ = length * _stick_out(one, setup, machine)
             beside += length - open_
+        elif one.when in _BLOCKS:
+            covered = length * (1 - _stick_out_of_blocks(one, setup, machine))
+            computing = _use(room, _BLOCKS[one.when], covered)
+            open_ = length - computing
+            beside += computing
         longer = Load(open_, 0.0) if took.node >= took.network else Load(0.0, open_)
         found.extend(traffic.split_volumes(one, sent, took, longer))
     return found, beside
@@ -228,6 +241,15 @@ def _stick_out(one: Traffic, setup: Setup, machine: ClusterHardware) -> float:
     neighbors = compute.compute_neighbors(compute.keep_what_counts(setup), machine)
     beside: compute.Neighbors = getattr(neighbors, _BESIDE[one.when][one.what])
     return sum(max(0.0, each - product) for product in beside) / (2 * each)
+
+
+def _stick_out_of_blocks(one: Traffic, setup: Setup, machine: ClusterHardware) -> float:
+    """Part of what tokens take that is longer than the block of computing beside each exchange."""
+    each = collectives.compute_seconds(traffic.sum_loads(one._replace(times=1), machine)[1])
+    blocks = compute.compute_blocks(compute.keep_what_counts(setup), machine)
+    beside: compute.Neighbors = getattr(blocks, _BLOCKS[one.when])
+    slower = 1 / (1 - rates.CONTENTION)
+    return sum(max(0.0, each - block * slower) for block in beside) / (2 * each)
 
 
 def _alone(one: Traffic, machine: ClusterHardware, micro: int) -> float:

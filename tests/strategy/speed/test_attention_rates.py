@@ -39,6 +39,14 @@ def test_a_length_between_two_of_the_figure_has_a_rate_between_theirs() -> None:
     assert rates[0] < rates[1] < rates[2]
 
 
+def test_cudnn_is_slower_with_narrow_heads_where_tensor_cores_are_fast() -> None:
+    for machine, share in ((H100, 414 / 526), (H20, 1.0), (A100, 1.0)):
+        wide, narrow = (
+            get_attention_rate(machine, "megatron", fused=True, width=width) for width in (128, 64)
+        )
+        assert narrow == pytest.approx(wide * share, rel=5e-3)
+
+
 def test_other_kernels_and_gpus_have_one_rate_for_every_length() -> None:
     for machine, framework, fused in (
         (A100, "torchtitan", False),

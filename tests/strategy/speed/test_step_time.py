@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from jobgen.data import gpus
 from jobgen.strategy.estimate import ClusterHardware, StepTime
 from jobgen.strategy.setup import Adapters, Recipe, Setup
-from jobgen.strategy.shapes.architecture import Architecture
+from jobgen.strategy.shapes.architecture import Architecture, Experts
 from jobgen.strategy.shapes.count import build_model
 from jobgen.strategy.spec import Mesh, Offloaded
 from jobgen.strategy.speed import list_volumes
@@ -395,6 +395,31 @@ def test_the_network_goes_on_while_layers_wait_for_links_inside_of_nodes() -> No
 
     near, far = 450e9, 100e9
     assert hide(far) - hide(near) == pytest.approx(wait(far) - wait(near), rel=0.01)
+
+
+def test_tokens_lie_beside_one_block_of_another_micro_batch_and_no_more() -> None:
+    shape = BODY.sizes._replace(ffn=0, experts=Experts(8, 2, 1024))
+    keys: dict[str, Any] = {"mesh": Mesh(1, 16, ep=8), "micro": 4, "accumulation": 16}
+    keys |= {"framework": "megatron", "overlap_experts": True, "world_per_node": 2}
+    asked = llama(strategy="zero1", model=build_model(shape), **keys)
+
+    def wait(asked: Setup, network: float) -> float:
+        volumes = compute_step(asked, H100._replace(network=network)).volumes
+        return sum(v.exposed for v in volumes if "tokens" in v.what)
+
+    def send(network: float) -> float:
+        volumes = list_volumes(asked, H100._replace(network=network))
+        return sum(v.seconds for v in volumes if "tokens" in v.what and v.link == "network")
+
+    # longer than any block: what more it takes is waited for
+    assert wait(asked, 5e9) - wait(asked, 1e10) == pytest.approx(send(5e9) - send(1e10))
+    # shorter than any block: only the first and the last micro-batch wait
+    assert wait(asked, 1e12) == pytest.approx(
+        wait(asked._replace(overlap_experts=False), 1e12) / 16
+    )
+    # longer than one block and shorter than another: part of it, though all blocks have room for it
+    assert send(5e10) < compute_step(asked, H100._replace(network=5e10)).compute
+    assert wait(asked, 5e10) > 2 * send(5e10) / 16
 
 
 def test_a_step_that_waits_for_the_network_takes_as_long_as_that_and_no_longer() -> None:
