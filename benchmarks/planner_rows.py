@@ -454,7 +454,7 @@ def _setup(said: Mapping[str, str]) -> Setup:
         or "custom_sharded_layers" in said["notes"],
         expandable=_is_expandable(said, framework),
         lazy_modules=not _is_old(said),
-        keeps_full_copy=framework == "litgpt" and (shard > 1 or "QLoRA" in said["trainable"]),
+        keeps_full_copy=_loads_all(said, framework, shard),
         channels=_count_channels(said),
         world_per_node=_node_ranks(said),
         nvlink_nodes=_NVL72_NODES if _is_nvl72(said) else 1,
@@ -474,8 +474,16 @@ def _keeps_grads(said: Mapping[str, str]) -> bool:
 
 
 def _has_engine(said: Mapping[str, str]) -> bool:
-    """Whether a program other than Megatron has Transformer Engine's attention."""
-    return "Transformer Engine with its attention" in said["notes"]
+    """Whether a program other than Megatron has Transformer Engine's attention, or FlashAttention 3
+    or 4, which are as fast (``FUSED_FLASH``)."""
+    found = re.search("Transformer Engine with its attention|flash attention [34]", said["notes"])
+    return found is not None
+
+
+def _loads_all(said: Mapping[str, str], framework: str, shard: int) -> bool:
+    """Whether a GPU has the whole model in 16 bits before it is sharded or quantized."""
+    litgpt = framework == "litgpt" and (shard > 1 or "QLoRA" in said["trainable"])
+    return litgpt or "loaded whole on each GPU" in said["notes"]
 
 
 def _is_fused(said: Mapping[str, str], framework: str) -> bool:
