@@ -416,6 +416,7 @@ def _setup(said: Mapping[str, str]) -> Setup:
         copied_grads=strategy == "ddp" and data > 1 and _copies_grads(said),
         fused_step=_is_fused(said, framework),
         repeat_kv=legacy or framework in {"torchtitan", "torchtune", "litgpt", "thunder"},
+        document=_document(said),
         loose=bool(re.search(r"variable-length|padded, not packed", said["notes"])),
         sequence_parallel=framework in {"torchtitan", "nanotron", "megatron"}
         and "no sequence parallelism" not in said["notes"],
@@ -628,8 +629,15 @@ def _offload(words: str) -> Offloaded:
 
 _LOCAL_BATCH = re.compile(r"local batch (\d+) split")
 """What a rank has in a step, where each micro-batch is one sample."""
+_WITHIN = re.compile(r"attention within samples of (\d+) tokens")
+"""Tokens of a sample, where sequences are packed of many."""
 _ALPACA = 1304
 """Tokens of Alpaca's longest sample, as litgpt's tables say."""
+
+
+def _document(said: Mapping[str, str]) -> int:
+    within = _WITHIN.search(said["notes"])
+    return int(within[1]) if within else 0
 
 
 def _length(said: Mapping[str, str]) -> int:
