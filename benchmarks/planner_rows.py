@@ -416,6 +416,7 @@ def _setup(said: Mapping[str, str]) -> Setup:
         copied_grads=strategy == "ddp" and data > 1 and _copies_grads(said),
         fused_step=_is_fused(said, framework),
         repeat_kv=legacy or framework in {"torchtitan", "torchtune", "litgpt", "thunder"},
+        document=_document(said),
         loose=bool(re.search(r"variable-length|padded, not packed", said["notes"])),
         sequence_parallel=framework in {"torchtitan", "nanotron", "megatron"}
         and "no sequence parallelism" not in said["notes"],
@@ -454,7 +455,7 @@ def _setup(said: Mapping[str, str]) -> Setup:
         or "custom_sharded_layers" in said["notes"],
         expandable=_is_expandable(said, framework),
         lazy_modules=not _is_old(said),
-        keeps_full_copy=framework == "litgpt" and (shard > 1 or "QLoRA" in said["trainable"]),
+        keeps_full_copy=_loads_all(said, framework, shard),
         channels=_count_channels(said),
         world_per_node=_node_ranks(said),
         nvlink_nodes=_NVL72_NODES if _is_nvl72(said) else 1,
@@ -474,8 +475,16 @@ def _keeps_grads(said: Mapping[str, str]) -> bool:
 
 
 def _has_engine(said: Mapping[str, str]) -> bool:
-    """Whether a program other than Megatron has Transformer Engine's attention."""
-    return "Transformer Engine with its attention" in said["notes"]
+    """Whether a program other than Megatron has Transformer Engine's attention, or FlashAttention 3
+    or 4, which are as fast (``FUSED_FLASH``)."""
+    found = re.search("Transformer Engine with its attention|flash attention [34]", said["notes"])
+    return found is not None
+
+
+def _loads_all(said: Mapping[str, str], framework: str, shard: int) -> bool:
+    """Whether a GPU has the whole model in 16 bits before it is sharded or quantized."""
+    litgpt = framework == "litgpt" and (shard > 1 or "QLoRA" in said["trainable"])
+    return litgpt or "loaded whole on each GPU" in said["notes"]
 
 
 def _is_fused(said: Mapping[str, str], framework: str) -> bool:
@@ -620,8 +629,15 @@ def _offload(words: str) -> Offloaded:
 
 _LOCAL_BATCH = re.compile(r"local batch (\d+) split")
 """What a rank has in a step, where each micro-batch is one sample."""
+_WITHIN = re.compile(r"attention within samples of (\d+) tokens")
+"""Tokens of a sample, where sequences are packed of many."""
 _ALPACA = 1304
 """Tokens of Alpaca's longest sample, as litgpt's tables say."""
+
+
+def _document(said: Mapping[str, str]) -> int:
+    within = _WITHIN.search(said["notes"])
+    return int(within[1]) if within else 0
 
 
 def _length(said: Mapping[str, str]) -> int:

@@ -66,6 +66,7 @@ TARGETS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ),
     (r"gate,up,down", ("gate_proj", "up_proj", "down_proj")),
     (r"q,k,v,o|attention", ("q_proj", "k_proj", "v_proj", "o_proj", "qkv")),
+    (r"q,k,v", ("q_proj", "k_proj", "v_proj", "qkv")),
     (r"q,v", ("q_proj", "v_proj")),
     (r"c_attn", ("q_proj", "k_proj", "v_proj", "qkv")),
 )

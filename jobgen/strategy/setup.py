@@ -189,6 +189,9 @@ class Setup(NamedTuple):
     """How many such temporaries there are at once."""
     repeat_kv: bool = False
     """Keys and values are copied to as many heads as queries have."""
+    document: int = 0
+    """Tokens of a sample, where a sequence is packed of many and attention stays within each, as
+    NeMo's does (llm/gpt/model/base.py, ``get_packed_seq_params``); 0 where it goes over all."""
     loose: bool = False
     """Lengths vary from batch to batch, so that the allocator's cache grows."""
     sequence_parallel: bool = False

@@ -251,9 +251,12 @@ def _divide_layers(setup: Setup, stage: PipelineStage) -> float:
 def count_scales(setup: Setup, stage: PipelineStage) -> float:
     """Bytes of the scales of weights in 4 bits, which stay on every GPU as they are: they belong to
     no parameter that is sharded or moved (bitsandbytes, nn/modules.py, ``Params4bit.quant_state``;
-    AnswerDotAI/fsdp_qlora, train.py: "FSDP only syncs parameters and buffers")."""
+    AnswerDotAI/fsdp_qlora, train.py: "FSDP only syncs parameters and buffers"). torchao's, which
+    torchtune has, are split with their tensor (torchao's nf4_tensor.py, ``nf4_split``)."""
     adapters = setup.adapters
-    if adapters is None or adapters.bits != 4 or stage.learned is not None:
+    if adapters is None or adapters.bits != 4 or setup.framework == "torchtune":
+        return 0.0
+    if stage.learned is not None:
         return 0.0
     linear = _linear(setup) * _divide_layers(setup, stage) / setup.mesh.tp
     return linear * (_frozen(adapters) - adapters.bits / 8)

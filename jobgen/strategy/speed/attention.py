@@ -47,6 +47,7 @@ def compute_attention(setup: Setup, machine: ClusterHardware) -> products.Both:
     work = 2.0 * setup.tokens * setup.seq * heads * (qk + v)
     rate = products.get_rate(setup.recipe.compute, machine, tf32=setup.tf32)
     if setup.flash:
+        work *= (setup.document or setup.seq) / setup.seq
         ahead, back = (
             work / 2 / min(rate, _get_flash_rate(setup, machine, backward=backward))
             for backward in (False, True)
@@ -68,7 +69,7 @@ def _get_flash_rate(setup: Setup, machine: ClusterHardware, *, backward: bool) -
         fused=setup.fused_attention,
         backward=backward,
         width=max(get_head_dims(setup.model.sizes)),
-        length=setup.seq,
+        length=setup.document or setup.seq,
     )
 
 

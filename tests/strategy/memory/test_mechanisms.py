@@ -357,6 +357,17 @@ def test_scales_of_four_bits_stay_whole_on_every_gpu() -> None:
     assert here == pytest.approx(wide - away)
 
 
+def test_scales_of_torchaos_four_bits_are_sharded_with_their_weights() -> None:
+    quantized = LORA._replace(adapters=Adapters(8, (), bits=4))
+    one = list_stages(quantized)[0]
+    whole, divided = (
+        divide_states(quantized._replace(framework=name), one).params
+        for name in ("transformers", "torchtune")
+    )
+    scales = 0.127 / 8 * (LORA.model.count - LORA.model.outside)
+    assert whole - divided == pytest.approx(scales * (1 - 1 / LORA.mesh.shard), rel=0.01)
+
+
 def test_a_part_that_comes_from_the_host_lies_in_a_pool_of_its_own() -> None:
     away = FSDP._replace(offload=Offloaded(optimizer=True, params=True))
     stage = list_stages(FSDP)[0]

@@ -381,6 +381,15 @@ def test_attention_of_transformer_engine_is_composable_kernels_on_rocm() -> None
     assert 0.4 * torch < engine < 0.6 * torch
 
 
+def test_attention_of_packed_samples_stays_within_each() -> None:
+    whole = llama(flash=True)
+    packed = whole._replace(document=whole.seq // 8)
+    ahead, back = compute_attention(whole, A100)
+    assert compute_attention(packed, A100) == pytest.approx((ahead / 8, back / 8))
+    scores = [compute_attention(one._replace(flash=False), A100) for one in (whole, packed)]
+    assert scores[0] == scores[1]
+
+
 def test_the_network_goes_on_while_layers_wait_for_links_inside_of_nodes() -> None:
     asked = llama(mesh=Mesh(1, 4, tp=8), framework="torchtitan", sequence_parallel=True, micro=16)
     slow = H100._replace(network=5e8)
