@@ -1,4 +1,4 @@
-"""What the cells of a published run mean: ``benchmarks/planner_rows.py``."""
+"""What the cells of a published run mean: ``benchmarks/planner_rows.py`` and what it imports."""
 
 from __future__ import annotations
 
