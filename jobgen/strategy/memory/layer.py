@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from jobgen.strategy.memory.mixer_bytes import counts_bytes, keep_mixer
 from jobgen.strategy.setup import Setup
 
 FP32 = 4
@@ -56,7 +57,7 @@ def keep_all(setup: Setup) -> float:
     wide = (_norms(setup) + _masks(setup)) / get_width_divisor(setup)
     wide += _count_inputs(setup) * setup.recipe.compute * sizes.hidden / get_input_divisor(setup)
     routed = _experts_wide(setup) / get_routed_divisor(setup)
-    inside = _attention(setup) + keep_feed_forward(setup)
+    inside = _mixing(setup) + keep_feed_forward(setup)
     # LayerNorm keeps a mean and a deviation in fp32 (the CPU's in its input's type), RMSNorm one
     sums = (8.0 if sizes.layer_norm else 4.0) * _count(setup)
     return wide + routed + inside / setup.mesh.tp + sums + _adapted(setup)
@@ -128,6 +129,19 @@ def _casts_again(setup: Setup) -> bool:
     return kept and setup.recipe.has_narrow_products
 
 
+def _mixing(setup: Setup) -> float:
+    """Attention, or what mixes tokens in its place or beside it."""
+    sizes = setup.model.sizes
+    mixed = keep_mixer(sizes.mixer, sizes.hidden, setup.recipe.compute) if sizes.mixes else 0.0
+    return mixed + (_attention(setup) if has_attention(setup) else 0.0)
+
+
+def has_attention(setup: Setup) -> bool:
+    """Whether a layer has attention, or a mixer that is counted like it."""
+    sizes = setup.model.sizes
+    return sizes.attends > 0 or (sizes.mixes > 0 and not counts_bytes(sizes.mixer))
+
+
 def _attention(setup: Setup) -> float:
     """Queries, keys, values, the output, and a sum in fp32 for each head."""
     sizes, width = setup.model.sizes, setup.recipe.compute
@@ -153,6 +167,7 @@ def _heads(setup: Setup) -> int:
     # the output's linear layer then keeps a copy
     twice = sizes.rotary == "part" and not setup.compiled
     out = (2 if twice else 1) * a * d
+    out += 2 * a * d * sizes.gated_attention  # the gate's sigmoid, and its product with the output
     if not sizes.fused_qkv or groups > g:
         return a * d + 2 * groups * d + out
     # views of the one matrix's output keep all of it, compiled or not; what is rotated is new
@@ -198,10 +213,10 @@ def get_softmax_bytes(setup: Setup) -> int:
     return setup.recipe.compute if narrow else FP32
 
 
-_PLAIN = {"fused": 2, "eager": 5, "relu": 1}
+_PLAIN = {"fused": 2, "eager": 5, "relu": 1, "squared": 2}
 """Activation → tensors of the feed-forward's width that stay, where nothing is gated: the input and
 the output; of GELU written out also tanh, one more than it, and half of the input; ReLU's output is
-also the next layer's input."""
+also the next layer's input, or what is squared."""
 _WIDE_EAGER = 18
 """Bytes of an element where GELU is written out under autocast: pow computes in fp32, and what
 follows from it, on CUDA (torch.amp's list of operations; the CPU's list does not have pow)."""
@@ -277,10 +292,12 @@ def keep_selective(setup: Setup) -> float:
     if setup.framework == "megatron":
         return keep_all(setup._replace(flash=True))
     sizes, width, tp = setup.model.sizes, setup.recipe.compute, setup.mesh.tp
-    narrow = sum(size for size, wide in _saved(setup) if not wide) + sizes.heads * sizes.head_dim
+    narrow = sum(size for size, wide in _saved(setup) if not wide)
+    heads = sizes.heads if has_attention(setup) else 0
+    narrow += heads * sizes.head_dim
     wide = sum(size for size, wide in _saved(setup) if wide)
     ends = (get_residual_bytes(setup) * sizes.hidden + width * wide) / get_width_divisor(setup)
-    return ends + (width * narrow + FP32 * sizes.heads) / tp
+    return ends + (width * narrow + FP32 * heads) / tp
 
 
 _ROWS = ("o_proj", "down_proj")
