@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobgen.strategy.memory.layer import get_residual_bytes, has_autocast
+from jobgen.strategy.memory.layer import get_residual_bytes, has_attention, has_autocast
 from jobgen.strategy.setup import Setup
 from jobgen.strategy.shapes.architecture import Tensor, has_experts
 from jobgen.strategy.speed import products, rates
@@ -56,6 +56,8 @@ def count_elementwise(setup: Setup, tensors: tuple[Tensor, ...]) -> float:
     gate = 3 if fused or joined_gate else 5
     plain = 0 if is_written_out(setup) else 2
     width += _ffn(setup, tensors) / tp * (gate if sizes.gated else plain) * e
+    if not has_attention(setup):
+        return width * setup.tokens
     if sizes.rotary and not sizes.positions:
         turned = (sizes.heads + sizes.kv_heads) * sizes.head_dim / tp
         joined = whole and setup.framework not in _COMPLEX
