@@ -23,11 +23,11 @@ from jobgen.strategy.memory.layer import (
     keep_feed_forward,
     keep_multiplied,
     keep_score,
-    keep_selective,
     keeps_input,
     keeps_product,
 )
 from jobgen.strategy.memory.mixer_bytes import flow_mixer
+from jobgen.strategy.memory.selective import keep_selective
 from jobgen.strategy.setup import Setup
 
 

@@ -1,4 +1,4 @@
-"""Bytes that autograd keeps of one layer, for each token: all, or where some is recomputed.
+"""Bytes that autograd keeps of one layer, for each token, where nothing is computed again.
 
 Counted tensor by tensor: ``torch.autograd.graph.saved_tensors_hooks`` lists what the layers of
 transformers 5 keep (torch 2.13), and ``tests/strategy/memory/test_memtracker.py`` holds the sums
@@ -7,12 +7,12 @@ against torch's MemTracker. Tensors that a kernel reads and that lie in the same
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from jobgen.strategy.memory.mixer_bytes import counts_bytes, keep_mixer
-from jobgen.strategy.setup import Setup
+from jobgen.strategy.setup import LINEAR, Setup
 
 FP32 = 4
+ROWS = ("o_proj", "down_proj")
+"""Linear layers whose output tensor parallel ranks add up."""
 
 
 def get_width_divisor(setup: Setup) -> int:
@@ -105,14 +105,32 @@ def _norms(setup: Setup) -> float:
 
 def _count_inputs(setup: Setup) -> int:
     """Outputs of norms that linear layers read, each as often as it is kept."""
-    sizes = setup.model.sizes
     if _casts_again(setup) or setup.adapters is not None:  # frozen weights need no input
         return 0
     if has_autocast(setup) and not setup.compiled:
         # each linear layer casts its input for itself: autocast remembers copies of weights only
-        read = 1 if sizes.fused_qkv else 3
-        return read + (1 if sizes.fused_gate_up or not sizes.gated else 2)
+        return count_readers(setup)
     return min(_count(setup), 2)
+
+
+def count_readers(setup: Setup) -> int:
+    """Linear layers of one layer that each cast what a norm returns."""
+    sizes = setup.model.sizes
+    if sizes.kinds:
+        linear = [tensor for tensor in setup.model.layers[-1].tensors if tensor.kind in LINEAR]
+        return sum(tensor.name in _READERS for tensor in linear)
+    read = 1 if sizes.fused_qkv else 3
+    return read + (1 if sizes.fused_gate_up or not sizes.gated else 2)
+
+
+_READERS = frozenset(
+    (
+        *("q_proj", "k_proj", "v_proj", "q_a_proj", "kv_a_proj", "gate_up_proj", "gate_proj"),
+        *("up_proj", "in_proj", "in_proj_qkvz", "in_proj_ba", "in_proj_qkv", "in_proj_z"),
+        *("in_proj_b", "in_proj_a", "a_proj", "b_proj", "g_proj", "f_a_proj", "g_a_proj"),
+    )
+)
+"""Linear layers that read what a norm returns."""
 
 
 def _masks(setup: Setup) -> float:
@@ -267,7 +285,7 @@ def _adapted(setup: Setup) -> float:
     if adapters.dropout or adapters.width != width:
         each = (width if adapters.autocast else adapters.width) + adapters.dropout
         return (each * sum(t.shape[-1] * t.times for t in adapted) - inner) / tp
-    normed = {tensor.kind for tensor in adapted if tensor.name not in _ROWS}
+    normed = {tensor.kind for tensor in adapted if tensor.name not in ROWS}
     read = width * sizes.hidden * len(normed) / get_width_divisor(setup)
     return read - (0 if keeps_product(setup) else inner / tp)
 
@@ -279,50 +297,3 @@ def keeps_product(setup: Setup) -> bool:
         return False
     tensors = setup.model.layers[-1].tensors
     return any(adapters.has(tensor) and tensor.name == "down_proj" for tensor in tensors)
-
-
-def keep_selective(setup: Setup) -> float:
-    """Where the cheap part is computed again.
-
-    Megatron computes the core of attention again (arXiv:2205.05198, section 5); with flash
-    attention there is nothing left of it. torchtitan keeps the outputs of attention, of every
-    second product of two matrices, and of every one with a bias
-    (distributed/activation_checkpoint.py, ``SelectiveAC``).
-    """
-    if setup.framework == "megatron":
-        return keep_all(setup._replace(flash=True))
-    sizes, width, tp = setup.model.sizes, setup.recipe.compute, setup.mesh.tp
-    narrow = sum(size for size, wide in _saved(setup) if not wide)
-    heads = sizes.heads if has_attention(setup) else 0
-    narrow += heads * sizes.head_dim
-    wide = sum(size for size, wide in _saved(setup) if wide)
-    ends = (get_residual_bytes(setup) * sizes.hidden + width * wide) / get_width_divisor(setup)
-    return ends + (width * narrow + FP32 * heads) / tp
-
-
-_ROWS = ("o_proj", "down_proj")
-"""Linear layers whose output tensor parallel ranks add up."""
-
-
-def _saved(setup: Setup) -> Iterator[tuple[int, bool]]:
-    """Widths of the products that are kept, and whether ranks add them up.
-
-    The router's product does not count (``force_recompute_mm_shapes_by_fqns``), nor do the
-    experts', which are one kernel of another name.
-    """
-    tensors = setup.model.layers[-1].tensors
-    biased = {t.name.removesuffix(".bias") for t in tensors if t.name.endswith(".bias")}
-    products = [
-        tensor
-        for tensor in tensors
-        if tensor.kind in {"attention", "mlp", "shared"} and len(tensor.shape) == 2
-    ]
-    plain = 0
-    for tensor in products:
-        bias = tensor.name in biased
-        plain += not bias
-        if not bias and plain % 2 == 0:
-            continue
-        if setup.compiled and tensor is products[-1]:
-            continue  # nothing needs it, which eager checkpointing does not see
-        yield tensor.shape[setup.model.sizes.transposed], tensor.name in _ROWS

@@ -94,13 +94,11 @@ _GPTJ = {
     "norms": 1,
     **_QUARTER,
 }
-_MIXED = "layers without attention"
 _QWEN3_NEXT = ModelFamily(
     {
         "qk_norm": "head",
         "wide_norm": True,
         "gated_attention": True,
-        "special": _MIXED,
         **_QUARTER,
     },
     _BIAS,
@@ -110,7 +108,7 @@ _QWEN3_NEXT = ModelFamily(
 _QWEN3_5 = _QWEN3_NEXT._replace(experts=None)
 _QWEN3_5_MOE = _QWEN3_NEXT._replace(keys={"ffn": ("intermediate_size", "moe_intermediate_size")})
 _LFM2 = ModelFamily(
-    {"tied": True, "qk_norm": "head", "special": _MIXED},
+    {"tied": True, "qk_norm": "head"},
     {**_TIED, "tie_embedding": ("tied",)},
     {"ffn": ("block_ff_dim", "intermediate_size")},
 )
@@ -313,23 +311,22 @@ FAMILIES: Mapping[str, ModelFamily] = {
     "qwen3_5_text": _QWEN3_5,
     "qwen3_5_moe": _QWEN3_5_MOE,
     "qwen3_5_moe_text": _QWEN3_5_MOE,
-    "olmo_hybrid": ModelFamily({"qk_norm": "hidden", "special": _MIXED}, _BIAS),
-    "kimi_linear": ModelFamily({"special": _MIXED}, _BIAS, experts=_NONE, latent=True),
+    "olmo_hybrid": ModelFamily({"qk_norm": "hidden"}, _BIAS),
+    "kimi_linear": ModelFamily(_NONE, _BIAS, experts=_NONE, latent=True),
     "lfm2": _LFM2,
     "lfm2_moe": _LFM2._replace(keys=_NONE, experts=_NONE),
-    "bamba": ModelFamily({**_HALF, "special": _MIXED}, _BIASES),
-    "falcon_h1": ModelFamily({"special": _MIXED}, _BIASES),
+    "bamba": ModelFamily(_HALF, _BIASES),
+    "falcon_h1": ModelFamily(_NONE, _BIASES),
     "granitemoehybrid": ModelFamily(
         {**_GRANITE, "fused_gate_up": True}, _BIAS, experts=_NONE, fewest_experts=1
     ),
-    "jamba": ModelFamily({"special": _MIXED}, _TIED, experts=_NONE, fewest_experts=2),
+    "jamba": ModelFamily(_NONE, _TIED, experts=_NONE, fewest_experts=2),
     "nemotron_h": ModelFamily(
         {
             "gated": False,
             "norms": 1,
             "wide_norm": True,
             "activation": "squared",
-            "special": _MIXED,
         },
         {**_TIED, "mlp_bias": ("mlp_bias",)},
         defaults={"head_dim": 128},

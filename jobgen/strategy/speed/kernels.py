@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from jobgen.strategy.memory.layer import has_attention, has_autocast
+from jobgen.strategy.memory.layer import count_readers, has_attention, has_autocast
 from jobgen.strategy.setup import LINEAR, Setup
 from jobgen.strategy.shapes.architecture import Tensor, has_experts
 from jobgen.strategy.spec import TRAITS
 from jobgen.strategy.speed import products, rates
-from jobgen.strategy.speed.elementwise import count_cast_inputs, is_written_out
+from jobgen.strategy.speed.elementwise import is_written_out
 from jobgen.strategy.speed.mixer_costs import count_mixer
 
 _UNPACK_OPS = 10
@@ -125,7 +125,7 @@ def _count_casts(setup: Setup, tensors: tuple[Tensor, ...]) -> int:
         return 0
     weights = sum(tensor.kind in LINEAR for tensor in tensors)
     scores = not setup.flash
-    return weights + count_cast_inputs(setup) + scores + 2 * is_written_out(setup)
+    return weights + count_readers(setup) + scores + 2 * is_written_out(setup)
 
 
 def _count_megatron_ops(setup: Setup, tensors: tuple[Tensor, ...]) -> int:
