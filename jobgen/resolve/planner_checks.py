@@ -81,7 +81,7 @@ def check_mixers(look: Inputs, request: PlannerRequest) -> Iterator[PlanCheck]:
     if packages is None:
         message += ", whose activations and time are counted as attention's"
     else:
-        message += f", counted with the kernels of {packages}; PyTorch's own need more memory"
+        message += f", counted with the kernels of {packages}; PyTorch's own code needs more memory"
         hint = f"install {packages}"
     yield PlanCheck("warn", message, UNSIZED, hint, look.spec.find_place("train", "model"))
 

@@ -12,6 +12,7 @@ from jobgen.strategy.frameworks import FrameworkRequest
 from jobgen.strategy.frameworks.program_options import ProgramOption, has_option, read_values
 from jobgen.strategy.shapes.architecture import Architecture, Experts, Mla
 from jobgen.strategy.spec import TrainDiagnostic
+from jobgen.wording import join_words
 
 DIVISOR = 128
 """Megatron-LM's default for --make-vocab-size-divisible-by."""
@@ -182,10 +183,11 @@ def _check_model(arch: Architecture, request: FrameworkRequest) -> Iterator[Trai
     if lacking:
         name = arch.name or "train.model"
         message = f"jobgen has no arguments of Megatron-LM for {name}: {', '.join(lacking)}"
-        hint = "write the sizes of a model without it as a mapping, or, if the program builds "
-        yield TrainDiagnostic(
-            "J252", message, ("model",), f"{hint}its own layers, pass them with --spec in run:"
-        )
+        hint = "write the sizes of a model without it as a mapping, or, if the program builds its "
+        hint += "own layers, pass them with --spec in run:"
+        if arch.mixes:
+            hint = f"pass all arguments of the model in run:, with {join_words(_MIXERS, 'or')}"
+        yield TrainDiagnostic("J252", message, ("model",), hint)
         return
     if _biases(arch) not in _BIASES:
         message = "Megatron-LM supports biases in all linear layers, in none, or in queries, "
