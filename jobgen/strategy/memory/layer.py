@@ -54,7 +54,7 @@ def get_residual_bytes(setup: Setup) -> int:
 def keep_all(setup: Setup) -> float:
     """Where nothing is computed again."""
     sizes = setup.model.sizes
-    wide = (_norms(setup) + _masks(setup)) / get_width_divisor(setup)
+    wide = (_norms(setup) + _masks(setup) + _gated_share(setup)) / get_width_divisor(setup)
     wide += _count_inputs(setup) * setup.recipe.compute * sizes.hidden / get_input_divisor(setup)
     routed = _experts_wide(setup) / get_routed_divisor(setup)
     inside = _mixing(setup) + keep_feed_forward(setup)
@@ -136,6 +136,15 @@ _READERS = frozenset(
 def _masks(setup: Setup) -> float:
     """Bytes of what was dropped of the results of attention and of the feed-forward layer."""
     return 2.0 * setup.model.sizes.hidden * setup.hidden_dropout
+
+
+def _gated_share(setup: Setup) -> float:
+    """Bytes of what the expert that every token passes returns, for the gradient of its gate
+    (transformers, models/qwen2_moe, ``Qwen2MoeSparseMoeBlock.forward``)."""
+    experts = setup.model.sizes.experts
+    if experts is None or not experts.shared_gate or not experts.shared_ffn:
+        return 0.0
+    return float(setup.recipe.compute * setup.model.sizes.hidden)
 
 
 def _casts_again(setup: Setup) -> bool:
