@@ -110,7 +110,10 @@ def _count_inputs(setup: Setup) -> int:
     if has_autocast(setup) and not setup.compiled:
         # each linear layer casts its input for itself: autocast remembers copies of weights only
         return count_readers(setup)
-    return min(_count(setup), 2)
+    sizes = setup.model.sizes
+    # attention and a mixer side by side each scale their input (transformers, models/falcon_h1)
+    beside = sizes.attends > 0 and sizes.mixes > 0
+    return min(_count(setup), 2) + beside
 
 
 def count_readers(setup: Setup) -> int:
