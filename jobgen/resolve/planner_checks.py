@@ -61,6 +61,31 @@ def check_sizes(look: Inputs, request: PlannerRequest) -> Iterator[PlanCheck]:
     yield PlanCheck("warn", message, UNSIZED, MEASURE_MODEL, look.spec.find_place("train", "model"))
 
 
+def check_mixers(look: Inputs, request: PlannerRequest) -> Iterator[PlanCheck]:
+    """A warning where layers mix tokens without attention and need packages for their kernels, or
+    are counted as if they had attention."""
+    ask = request.ask
+    if ask is None or ask.measured is not None:
+        return
+    from jobgen.strategy.memory.mixer_bytes import PACKAGES, counts_bytes
+    from jobgen.strategy.shapes.hybrids import describe_mixers
+
+    sizes = ask.model.sizes
+    described = describe_mixers(sizes)
+    if sizes.mixer is None or not described:
+        return
+    packages = PACKAGES.get(type(sizes.mixer))
+    if packages is None and counts_bytes(sizes.mixer):
+        return
+    message, hint = f"train.model: {described}", MEASURE_MODEL
+    if packages is None:
+        message += ", whose activations and time are counted as attention's"
+    else:
+        message += f", counted with the kernels of {packages}; PyTorch's own code needs more memory"
+        hint = f"install {packages}"
+    yield PlanCheck("warn", message, UNSIZED, hint, look.spec.find_place("train", "model"))
+
+
 def check_precision(
     look: Inputs, chosen: ResolvedTrain, request: PlannerRequest
 ) -> Iterator[PlanCheck]:

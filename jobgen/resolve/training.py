@@ -96,6 +96,7 @@ def plan_training(look: Inputs, size: Shape, launcher: str, runs: Program, sized
     checks = (
         *((planner_checks.check_memory(look, size, estimate),) if estimate else ()),
         *planner_checks.check_sizes(look, request),
+        *planner_checks.check_mixers(look, request),
         *check_layer_classes(look.spec, look.facts.texts),
         *check_measured(look, train),
         *planner_checks.check_layout(look, chosen, request),

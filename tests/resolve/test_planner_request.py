@@ -190,6 +190,46 @@ def test_sizes_in_doubt_are_a_warning_beside_the_estimate(
     assert all(words in check.message and check.status == "warn" for check in warned)
 
 
+@pytest.mark.parametrize(
+    ("differs", "words", "hint"),
+    [
+        (
+            {"model_type": "qwen3_5_text"},
+            "24 of 32 layers are gated delta nets, counted with the kernels of flash-linear",
+            "install flash-linear-attention and causal-conv1d",
+        ),
+        (
+            {"model_type": "falcon_h1", "mamba_n_heads": 64},
+            "32 of 32 layers are Mamba-2 layers beside attention, counted with the kernels of mam",
+            "install mamba-ssm and causal-conv1d",
+        ),
+        (
+            {"model_type": "jamba", "num_experts": 1},
+            "28 of 32 layers are Mamba layers, whose activations and time are counted as attention",
+            "to measure the model",
+        ),
+        ({"model_type": "lfm2", "full_attn_idxs": [3, 7]}, "", ""),
+        ({"model_type": "qwen3_5_text", "layer_types": ["full_attention"] * 32}, "", ""),
+    ],
+)
+def test_layers_without_attention_are_a_warning_beside_the_estimate(
+    differs: dict[str, object], words: str, hint: str
+) -> None:
+    sizes = {
+        "hidden_size": 4096,
+        "num_hidden_layers": 32,
+        "num_attention_heads": 32,
+        "intermediate_size": 11008,
+        "vocab_size": 32000,
+    }
+    texts = {"config.json": json.dumps({**sizes, **differs}).encode()}
+    made = plan(job(train="{model: config.json, strategy: fsdp2, micro_batch: 1}"), texts=texts)
+    assert made.estimate is not None
+    warned = [check for check in made.checks if check.code == "J267"]
+    assert len(warned) == bool(words)
+    assert all(words in check.message and check.hint.startswith(hint) for check in warned)
+
+
 def test_a_file_without_the_sizes_of_a_language_model_is_to_be_measured() -> None:
     texts = {"config.json": b'{"model_type": "vit", "hidden_size": 64, "num_hidden_layers": 2}'}
     made = plan(job(train="{model: config.json, strategy: ddp}"), texts=texts)

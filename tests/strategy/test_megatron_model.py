@@ -262,6 +262,16 @@ def test_a_model_of_the_programs_own_is_left_to_it() -> None:
     assert "--num-layers" not in given.args
 
 
+def test_layers_without_attention_are_left_to_the_program_that_brings_them() -> None:
+    given, _ = described(asked("Qwen/Qwen3.5-9B"))
+    (fault,) = given.faults
+    assert "layers without attention, gated attention" in fault.message
+    words = ("--experimental-attention-variant", "gated_delta_net")
+    given, _ = described(asked("Qwen/Qwen3.5-9B"), run_args=words)
+    assert not given.faults
+    assert "--num-layers" not in given.args
+
+
 def of_config(data: dict[str, Any], *words: str) -> Configured:
     texts = {"model/config.json": json.dumps(data).encode()}
     one = asked("model/config.json")

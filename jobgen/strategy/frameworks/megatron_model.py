@@ -12,6 +12,7 @@ from jobgen.strategy.frameworks import FrameworkRequest
 from jobgen.strategy.frameworks.program_options import ProgramOption, has_option, read_values
 from jobgen.strategy.shapes.architecture import Architecture, Experts, Mla
 from jobgen.strategy.spec import TrainDiagnostic
+from jobgen.wording import join_words
 
 DIVISOR = 128
 """Megatron-LM's default for --make-vocab-size-divisible-by."""
@@ -20,6 +21,8 @@ _BUILDERS = (
     *("--spec", "--yaml-cfg", "--use-checkpoint-args", "--use-legacy-models"),
     *("--heterogeneous-layers-config-path", "--heterogeneous-layers-config-encoded-json"),
 )
+_MIXERS = ("--experimental-attention-variant", "--is-hybrid-model", "--hybrid-override-pattern")
+"""Arguments that bring layers without attention; sizes of these stand beside them in run."""
 _BIASES: Mapping[tuple[bool, bool, bool], tuple[str, ...]] = {
     (False, False, False): ("--disable-bias-linear",),
     (True, False, False): ("--disable-bias-linear", "--add-qkv-bias"),
@@ -42,10 +45,13 @@ def describe_model(
     """The model's arguments, or why they cannot be passed; neither where run brings a model.
 
     Only a model that is known without doubt is passed. ``--spec`` in run brings layers of its own
-    for the sizes that are passed, and other arguments a whole model.
+    for the sizes that are passed, and other arguments a whole model, as those of layers without
+    attention do.
     """
     arch, builder = request.model, find_builder(request.run_args)
     if arch is None or builder not in {"", "--spec"}:
+        return (), ()
+    if arch.mixes and any(name in read_values(request.run_args) for name in _MIXERS):
         return (), ()
     found = tuple(_check_model(arch, request))
     if found:
@@ -177,10 +183,11 @@ def _check_model(arch: Architecture, request: FrameworkRequest) -> Iterator[Trai
     if lacking:
         name = arch.name or "train.model"
         message = f"jobgen has no arguments of Megatron-LM for {name}: {', '.join(lacking)}"
-        hint = "write the sizes of a model without it as a mapping, or, if the program builds "
-        yield TrainDiagnostic(
-            "J252", message, ("model",), f"{hint}its own layers, pass them with --spec in run:"
-        )
+        hint = "write the sizes of a model without it as a mapping, or, if the program builds its "
+        hint += "own layers, pass them with --spec in run:"
+        if arch.mixes:
+            hint = f"pass all arguments of the model in run:, with {join_words(_MIXERS, 'or')}"
+        yield TrainDiagnostic("J252", message, ("model",), hint)
         return
     if _biases(arch) not in _BIASES:
         message = "Megatron-LM supports biases in all linear layers, in none, or in queries, "
@@ -204,6 +211,8 @@ def _check_expert_biases(experts: Experts, request: FrameworkRequest) -> Iterato
 
 def _list_lacking(arch: Architecture) -> Iterator[tuple[bool, str]]:
     yield bool(arch.special), arch.special
+    yield arch.mixes > 0, "layers without attention"
+    yield arch.gated_attention, "gated attention"
     yield arch.norms != 2, f"{arch.norms or 'no'} norm{'s' * (arch.norms != 1)} per layer"
     yield arch.parallel, "attention parallel to the feed-forward layer"
     yield arch.embedding_norm, "a norm after the embedding"

@@ -16,16 +16,18 @@ from jobgen.strategy.memory.layer import (
     get_routed_divisor,
     get_softmax_bytes,
     get_width_divisor,
+    has_attention,
     has_autocast,
     has_joined_norms,
     keep_all,
     keep_feed_forward,
     keep_multiplied,
     keep_score,
-    keep_selective,
     keeps_input,
     keeps_product,
 )
+from jobgen.strategy.memory.mixer_bytes import flow_mixer
+from jobgen.strategy.memory.selective import keep_selective
 from jobgen.strategy.setup import Setup
 
 
@@ -49,7 +51,24 @@ class Kept(NamedTuple):
 
 
 def compute_kept(setup: Setup) -> Kept:
-    """The bytes for one micro-batch on one rank."""
+    """The bytes for one micro-batch on one rank: of layers the average of all kinds, while they are
+    worked on that of the kind that needs most."""
+    kinds = [
+        (_keep_kind(setup._replace(model=model)), times)
+        for model, times in setup.model.split_kinds()
+    ]
+    if len(kinds) == 1:
+        return kinds[0][0]
+    count = sum(times for _, times in kinds)
+    return kinds[0][0]._replace(
+        layer=sum(kept.layer * times for kept, times in kinds) / count,
+        working=max(kept.working for kept, _ in kinds),
+        cache=sum(kept.cache * times for kept, times in kinds) / count,
+    )
+
+
+def _keep_kind(setup: Setup) -> Kept:
+    """The bytes where all layers are alike."""
     tokens, h = setup.tokens, setup.model.sizes.hidden
     everything = keep_all(setup)
     input_ = get_residual_bytes(setup) * h / get_width_divisor(setup)
@@ -77,7 +96,7 @@ def compute_kept(setup: Setup) -> Kept:
 
 def _cache(setup: Setup) -> float:
     sizes = setup.model.sizes
-    if not setup.keeps_cache:
+    if not setup.keeps_cache or not sizes.attends:
         return 0.0
     return 2.0 * setup.recipe.compute * sizes.kv_heads * sizes.head_dim / setup.mesh.tp
 
@@ -94,10 +113,11 @@ def _norm_backward(setup: Setup) -> float:
     return (5.0 * FP32 - keep_multiplied(setup)) * sizes.hidden / get_width_divisor(setup)
 
 
-_FLOWING = {"fused": 1, "eager": 2, "relu": 2}
+_FLOWING = {"fused": 1, "eager": 2, "relu": 2, "squared": 3}
 """Activation → gradients of the feed-forward's width that are there at once, less what the last
 linear layer has freed by then: the input's of the activation, or more where it is written out.
-ReLU's output stays until the activation's gradient is there."""
+ReLU's output stays until the activation's gradient is there; of its square, the power and the
+product with it are two more (torch, tools/autograd/derivatives.yaml, ``pow``)."""
 
 
 def _gradients(setup: Setup) -> float:
@@ -117,8 +137,11 @@ def _gradients(setup: Setup) -> float:
         # a router's weights in fp32 make three fp32 tensors of what comes back from the experts
         weighted = (3 * FP32 + width) * active * sizes.hidden / get_routed_divisor(setup)
         inside = max(each * width * routed / setup.mesh.tp, weighted)
-    if not setup.flash:
+    if not setup.flash and has_attention(setup):
         inside = max(inside, _flow_scores(setup))
+    if sizes.mixes:
+        mixing = flow_mixer(sizes.mixer, width) - keep_feed_forward(setup)
+        inside = max(inside, mixing / setup.mesh.tp)
     if sizes.norms > 2:  # one in front of each half of the layer and one behind
         inside = max(inside, 5.0 * FP32 * sizes.hidden / get_width_divisor(setup))
     return inside + get_residual_bytes(setup) * sizes.hidden / get_width_divisor(setup)

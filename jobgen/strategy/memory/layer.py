@@ -1,4 +1,4 @@
-"""Bytes that autograd keeps of one layer, for each token: all, or where some is recomputed.
+"""Bytes that autograd keeps of one layer, for each token, where nothing is computed again.
 
 Counted tensor by tensor: ``torch.autograd.graph.saved_tensors_hooks`` lists what the layers of
 transformers 5 keep (torch 2.13), and ``tests/strategy/memory/test_memtracker.py`` holds the sums
@@ -7,11 +7,12 @@ against torch's MemTracker. Tensors that a kernel reads and that lie in the same
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from jobgen.strategy.setup import Setup
+from jobgen.strategy.memory.mixer_bytes import counts_bytes, keep_mixer
+from jobgen.strategy.setup import LINEAR, Setup
 
 FP32 = 4
+ROWS = ("o_proj", "down_proj")
+"""Linear layers whose output tensor parallel ranks add up."""
 
 
 def get_width_divisor(setup: Setup) -> int:
@@ -53,10 +54,10 @@ def get_residual_bytes(setup: Setup) -> int:
 def keep_all(setup: Setup) -> float:
     """Where nothing is computed again."""
     sizes = setup.model.sizes
-    wide = (_norms(setup) + _masks(setup)) / get_width_divisor(setup)
+    wide = (_norms(setup) + _masks(setup) + _gated_share(setup)) / get_width_divisor(setup)
     wide += _count_inputs(setup) * setup.recipe.compute * sizes.hidden / get_input_divisor(setup)
     routed = _experts_wide(setup) / get_routed_divisor(setup)
-    inside = _attention(setup) + keep_feed_forward(setup)
+    inside = _mixing(setup) + keep_feed_forward(setup)
     # LayerNorm keeps a mean and a deviation in fp32 (the CPU's in its input's type), RMSNorm one
     sums = (8.0 if sizes.layer_norm else 4.0) * _count(setup)
     return wide + routed + inside / setup.mesh.tp + sums + _adapted(setup)
@@ -104,19 +105,49 @@ def _norms(setup: Setup) -> float:
 
 def _count_inputs(setup: Setup) -> int:
     """Outputs of norms that linear layers read, each as often as it is kept."""
-    sizes = setup.model.sizes
     if _casts_again(setup) or setup.adapters is not None:  # frozen weights need no input
         return 0
     if has_autocast(setup) and not setup.compiled:
         # each linear layer casts its input for itself: autocast remembers copies of weights only
-        read = 1 if sizes.fused_qkv else 3
-        return read + (1 if sizes.fused_gate_up or not sizes.gated else 2)
-    return min(_count(setup), 2)
+        return count_readers(setup)
+    sizes = setup.model.sizes
+    # attention and a mixer side by side each scale their input (transformers, models/falcon_h1)
+    beside = sizes.attends > 0 and sizes.mixes > 0
+    return min(_count(setup), 2) + beside
+
+
+def count_readers(setup: Setup) -> int:
+    """Linear layers of one layer that each cast what a norm returns."""
+    sizes = setup.model.sizes
+    if sizes.kinds:
+        linear = [tensor for tensor in setup.model.layers[-1].tensors if tensor.kind in LINEAR]
+        return sum(tensor.name in _READERS for tensor in linear)
+    read = 1 if sizes.fused_qkv else 3
+    return read + (1 if sizes.fused_gate_up or not sizes.gated else 2)
+
+
+_READERS = frozenset(
+    (
+        *("q_proj", "k_proj", "v_proj", "q_a_proj", "kv_a_proj", "gate_up_proj", "gate_proj"),
+        *("up_proj", "in_proj", "in_proj_qkvz", "in_proj_ba", "in_proj_qkv", "in_proj_z"),
+        *("in_proj_b", "in_proj_a", "a_proj", "b_proj", "g_proj", "f_a_proj", "g_a_proj"),
+    )
+)
+"""Linear layers that read what a norm returns."""
 
 
 def _masks(setup: Setup) -> float:
     """Bytes of what was dropped of the results of attention and of the feed-forward layer."""
     return 2.0 * setup.model.sizes.hidden * setup.hidden_dropout
+
+
+def _gated_share(setup: Setup) -> float:
+    """Bytes of what the expert that every token passes returns, for the gradient of its gate
+    (transformers, models/qwen2_moe, ``Qwen2MoeSparseMoeBlock.forward``)."""
+    experts = setup.model.sizes.experts
+    if experts is None or not experts.shared_gate or not experts.shared_ffn:
+        return 0.0
+    return float(setup.recipe.compute * setup.model.sizes.hidden)
 
 
 def _casts_again(setup: Setup) -> bool:
@@ -126,6 +157,19 @@ def _casts_again(setup: Setup) -> bool:
     layer with torchao's Float8Linear it keeps no input but attention's output, in both types)."""
     kept = setup.compiled and setup.recompute == "none" and setup.adapters is None
     return kept and setup.recipe.has_narrow_products
+
+
+def _mixing(setup: Setup) -> float:
+    """Attention, or what mixes tokens in its place or beside it."""
+    sizes = setup.model.sizes
+    mixed = keep_mixer(sizes.mixer, sizes.hidden, setup.recipe.compute) if sizes.mixes else 0.0
+    return mixed + (_attention(setup) if has_attention(setup) else 0.0)
+
+
+def has_attention(setup: Setup) -> bool:
+    """Whether a layer has attention, or a mixer that is counted like it."""
+    sizes = setup.model.sizes
+    return sizes.attends > 0 or (sizes.mixes > 0 and not counts_bytes(sizes.mixer))
 
 
 def _attention(setup: Setup) -> float:
@@ -153,6 +197,7 @@ def _heads(setup: Setup) -> int:
     # the output's linear layer then keeps a copy
     twice = sizes.rotary == "part" and not setup.compiled
     out = (2 if twice else 1) * a * d
+    out += 2 * a * d * sizes.gated_attention  # the gate's sigmoid, and its product with the output
     if not sizes.fused_qkv or groups > g:
         return a * d + 2 * groups * d + out
     # views of the one matrix's output keep all of it, compiled or not; what is rotated is new
@@ -198,10 +243,10 @@ def get_softmax_bytes(setup: Setup) -> int:
     return setup.recipe.compute if narrow else FP32
 
 
-_PLAIN = {"fused": 2, "eager": 5, "relu": 1}
+_PLAIN = {"fused": 2, "eager": 5, "relu": 1, "squared": 2}
 """Activation → tensors of the feed-forward's width that stay, where nothing is gated: the input and
 the output; of GELU written out also tanh, one more than it, and half of the input; ReLU's output is
-also the next layer's input."""
+also the next layer's input, or what is squared."""
 _WIDE_EAGER = 18
 """Bytes of an element where GELU is written out under autocast: pow computes in fp32, and what
 follows from it, on CUDA (torch.amp's list of operations; the CPU's list does not have pow)."""
@@ -252,7 +297,7 @@ def _adapted(setup: Setup) -> float:
     if adapters.dropout or adapters.width != width:
         each = (width if adapters.autocast else adapters.width) + adapters.dropout
         return (each * sum(t.shape[-1] * t.times for t in adapted) - inner) / tp
-    normed = {tensor.kind for tensor in adapted if tensor.name not in _ROWS}
+    normed = {tensor.kind for tensor in adapted if tensor.name not in ROWS}
     read = width * sizes.hidden * len(normed) / get_width_divisor(setup)
     return read - (0 if keeps_product(setup) else inner / tp)
 
@@ -264,48 +309,3 @@ def keeps_product(setup: Setup) -> bool:
         return False
     tensors = setup.model.layers[-1].tensors
     return any(adapters.has(tensor) and tensor.name == "down_proj" for tensor in tensors)
-
-
-def keep_selective(setup: Setup) -> float:
-    """Where the cheap part is computed again.
-
-    Megatron computes the core of attention again (arXiv:2205.05198, section 5); with flash
-    attention there is nothing left of it. torchtitan keeps the outputs of attention, of every
-    second product of two matrices, and of every one with a bias
-    (distributed/activation_checkpoint.py, ``SelectiveAC``).
-    """
-    if setup.framework == "megatron":
-        return keep_all(setup._replace(flash=True))
-    sizes, width, tp = setup.model.sizes, setup.recipe.compute, setup.mesh.tp
-    narrow = sum(size for size, wide in _saved(setup) if not wide) + sizes.heads * sizes.head_dim
-    wide = sum(size for size, wide in _saved(setup) if wide)
-    ends = (get_residual_bytes(setup) * sizes.hidden + width * wide) / get_width_divisor(setup)
-    return ends + (width * narrow + FP32 * sizes.heads) / tp
-
-
-_ROWS = ("o_proj", "down_proj")
-"""Linear layers whose output tensor parallel ranks add up."""
-
-
-def _saved(setup: Setup) -> Iterator[tuple[int, bool]]:
-    """Widths of the products that are kept, and whether ranks add them up.
-
-    The router's product does not count (``force_recompute_mm_shapes_by_fqns``), nor do the
-    experts', which are one kernel of another name.
-    """
-    tensors = setup.model.layers[-1].tensors
-    biased = {t.name.removesuffix(".bias") for t in tensors if t.name.endswith(".bias")}
-    products = [
-        tensor
-        for tensor in tensors
-        if tensor.kind in {"attention", "mlp", "shared"} and len(tensor.shape) == 2
-    ]
-    plain = 0
-    for tensor in products:
-        bias = tensor.name in biased
-        plain += not bias
-        if not bias and plain % 2 == 0:
-            continue
-        if setup.compiled and tensor is products[-1]:
-            continue  # nothing needs it, which eager checkpointing does not see
-        yield tensor.shape[setup.model.sizes.transposed], tensor.name in _ROWS

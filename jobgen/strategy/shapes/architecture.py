@@ -10,11 +10,22 @@ from math import prod
 from typing import Literal
 
 from jobgen.named_tuple import NamedTuple
+from jobgen.strategy.shapes.mixers import Mixer
 
 Kind = Literal[
-    "embedding", "position", "head", "norm", "attention", "mlp", "expert", "shared", "router"
+    "embedding",
+    "position",
+    "head",
+    "norm",
+    "attention",
+    "mixer",
+    "mlp",
+    "expert",
+    "shared",
+    "router",
 ]
-"""Where a tensor belongs: ``shared`` are the experts that every token passes."""
+"""Where a tensor belongs: ``shared`` are the experts that every token passes; ``mixer`` is what no
+linear layer has of those that mix tokens without attention."""
 
 
 class Mla(NamedTuple):
@@ -46,10 +57,21 @@ class Experts(NamedTuple):
     """The experts' own matrices have biases."""
     transposed: bool = False
     """The experts' matrices are kept as (inputs, outputs)."""
+    latent: int = 0
+    """Width to which tokens are projected for their experts, and back; 0 where they are not."""
 
     def count_sparse(self, layers: int) -> int:
         """How many of this many layers have experts."""
         return max(0, layers // self.every - self.dense_layers // self.every)
+
+
+class LayerKind(NamedTuple):
+    """Layers that have the same parts."""
+
+    attention: bool
+    mixer: bool
+    feed_forward: Literal["", "mlp", "experts"]
+    times: int
 
 
 class Architecture(NamedTuple):
@@ -109,9 +131,9 @@ class Architecture(NamedTuple):
     """Weight of the loss that balances the load of experts; None where it is not known."""
     parallel: bool = False
     """Attention and the feed-forward layer read the same stream side by side, each with a norm."""
-    activation: Literal["fused", "eager", "relu"] = "fused"
+    activation: Literal["fused", "eager", "relu", "squared"] = "fused"
     """Of the feed-forward layer: one kernel, or GELU written out in Python (transformers'
-    NewGELUActivation), or ReLU, which needs nothing but its output."""
+    NewGELUActivation), or ReLU, which needs nothing but its output, or the square of ReLU."""
     hidden_dropout: bool = False
     """What attention and the feed-forward layer return is dropped out while it is trained."""
     attention_dropout: bool = False
@@ -120,10 +142,28 @@ class Architecture(NamedTuple):
     """RMSNorm multiplies by its weight in fp32, as Gemma's does; Llama's does it in 16 bits."""
     softcap: bool = False
     """Scores of attention, and logits, pass a tanh (Gemma 2)."""
+    gated_attention: bool = False
+    """Attention's output is multiplied by a gate, which the queries' matrix computes too."""
+    mixer: Mixer | None = None
+    """What mixes tokens in layers without attention, or beside it."""
+    kinds: tuple[LayerKind, ...] = ()
+    """Layers by their parts, where there is a mixer."""
     special: str = ""
     """What its layers do that changes no size and no other field has, in words."""
     assumed: frozenset[str] = frozenset()
     """Keys of job.yaml's mapping that it leaves open."""
+
+    @property
+    def attends(self) -> int:
+        """Layers with attention."""
+        if not self.kinds:
+            return self.layers
+        return sum(kind.times for kind in self.kinds if kind.attention)
+
+    @property
+    def mixes(self) -> int:
+        """Layers with a mixer."""
+        return sum(kind.times for kind in self.kinds if kind.mixer)
 
 
 class Tensor(NamedTuple):
@@ -196,6 +236,22 @@ class Model(NamedTuple):
         return sum(
             times * tensor.count for tensor, times in self.list_tensors() if tensor.kind in kinds
         )
+
+    def split_kinds(self) -> Iterator[tuple[Model, int]]:
+        """A model for each kind of layers, as if there were no others, and how many there are;
+        the model itself where all layers have attention."""
+        sizes = self.sizes
+        if not sizes.kinds:
+            yield self, sizes.layers
+            return
+        for kind, layer in zip(sizes.kinds, self.layers, strict=True):
+            experts = sizes.experts if kind.feed_forward == "experts" else None
+            if experts is not None:
+                experts = experts._replace(dense_layers=0, every=1)
+            alone = sizes._replace(kinds=(kind,), experts=experts)
+            if not kind.feed_forward:
+                alone = alone._replace(ffn=0)
+            yield Model(alone, (layer,), self.root), kind.times
 
     def list_tensors(self) -> Iterator[tuple[Tensor, int]]:
         """Every tensor with how many layers have it."""

@@ -24,7 +24,7 @@ EXPERTS: Keys = {
     "ffn": ("moe_intermediate_size",),
     "dense_layers": ("first_k_dense_replace", "moe_layer_start_index"),
     "every": ("decoder_sparse_step", "interleave_moe_layer_step", "moe_layer_interval"),
-    "shared": ("n_shared_experts", "moe_num_shared_experts"),
+    "shared": ("n_shared_experts", "moe_num_shared_experts", "num_shared_experts"),
     "shared_ffn": ("shared_expert_intermediate_size", "shared_intermediate_size"),
 }
 LATENT: Keys = {

@@ -9,10 +9,12 @@ from jobgen.strategy.shapes.architecture import (
     Experts,
     Kind,
     Layer,
+    LayerKind,
     Mla,
     Model,
     Tensor,
 )
+from jobgen.strategy.shapes.mixer_tensors import list_mixer_tensors
 
 
 def build_model(arch: Architecture) -> Model:
@@ -21,6 +23,9 @@ def build_model(arch: Architecture) -> Model:
     Tensors have the names of Llama's modules. All experts of a layer are one tensor of three
     dimensions, as in transformers 5; older releases have a matrix for each, and the same count.
     """
+    if arch.kinds:
+        mixed = tuple(Layer(tuple(_parts(arch, kind)), kind.times) for kind in arch.kinds)
+        return Model(arch, mixed, tuple(_root(arch)))
     experts = arch.experts
     sparse = experts.count_sparse(arch.layers) if experts else 0
     common = (*_attention(arch), *_norms(arch, "norm", arch.norms))
@@ -30,6 +35,19 @@ def build_model(arch: Architecture) -> Model:
     if experts and sparse:
         layers.append(Layer((*common, *_experts(arch, experts)), sparse))
     return Model(arch, tuple(layers), tuple(_root(arch)))
+
+
+def _parts(arch: Architecture, kind: LayerKind) -> Iterator[Tensor]:
+    """Of a layer of one kind."""
+    if kind.attention:
+        yield from _attention(arch)
+    if kind.mixer and arch.mixer is not None:
+        yield from list_mixer_tensors(arch.mixer, arch.hidden)
+    yield from _norms(arch, "norm", arch.norms)
+    if kind.feed_forward == "mlp":
+        yield from _feed_forward(arch, "mlp", arch.ffn)
+    if kind.feed_forward == "experts" and arch.experts is not None:
+        yield from _experts(arch, arch.experts)
 
 
 def _root(arch: Architecture) -> Iterator[Tensor]:
@@ -58,7 +76,7 @@ def _attention(arch: Architecture) -> Iterator[Tensor]:
     if arch.fused_qkv:
         parts = {"qkv_proj": queries + 2 * keys}
     else:
-        parts = {"q_proj": queries, "k_proj": keys, "v_proj": keys}
+        parts = {"q_proj": queries * (1 + arch.gated_attention), "k_proj": keys, "v_proj": keys}
     for name, width in parts.items():
         yield from _linear(arch, name, "attention", (width, hidden), arch.qkv_bias)
     yield from _linear(arch, "o_proj", "attention", (hidden, queries), arch.out_bias)
@@ -100,15 +118,19 @@ def _feed_forward(arch: Architecture, kind: Kind, ffn: int) -> Iterator[Tensor]:
 
 def _experts(arch: Architecture, experts: Experts) -> Iterator[Tensor]:
     count, hidden = experts.count, arch.hidden
+    width = experts.latent or hidden
     yield Tensor("router", "router", (count, hidden))
     if experts.router_bias:
         yield Tensor("router.bias", "router", (count,))
     up = ("gate_up_proj", 2 * experts.ffn) if arch.gated else ("up_proj", experts.ffn)
-    for name, out, into in ((*up, hidden), ("down_proj", hidden, experts.ffn)):
+    for name, out, into in ((*up, width), ("down_proj", width, experts.ffn)):
         shape = (into, out) if experts.transposed else (out, into)
         yield Tensor(f"experts.{name}", "expert", (count, *shape))
         if experts.bias:
             yield Tensor(f"experts.{name}.bias", "expert", (count, out))
+    if experts.latent:
+        yield from _linear(arch, "fc1_latent_proj", "shared", (width, hidden), arch.mlp_bias)
+        yield from _linear(arch, "fc2_latent_proj", "shared", (hidden, width), arch.mlp_bias)
     if experts.shared_ffn:
         yield from _feed_forward(arch, "shared", experts.shared_ffn)
         if experts.shared_gate:

@@ -33,6 +33,8 @@ class ModelFamily(NamedTuple):
     """Learned positions: how many more rows there are than positions."""
     experts: Mapping[str, bool] | None = None
     """Fields of Experts that are not Mixtral's, where there are experts."""
+    fewest_experts: int = 0
+    """With fewer experts than this there are none."""
     latent: bool = False
 
 
@@ -92,6 +94,24 @@ _GPTJ = {
     "norms": 1,
     **_QUARTER,
 }
+_QWEN3_NEXT = ModelFamily(
+    {
+        "qk_norm": "head",
+        "wide_norm": True,
+        "gated_attention": True,
+        **_QUARTER,
+    },
+    _BIAS,
+    defaults={"head_dim": 256},
+    experts={"shared_gate": True},
+)
+_QWEN3_5 = _QWEN3_NEXT._replace(experts=None)
+_QWEN3_5_MOE = _QWEN3_NEXT._replace(keys={"ffn": ("intermediate_size", "moe_intermediate_size")})
+_LFM2 = ModelFamily(
+    {"tied": True, "qk_norm": "head"},
+    {**_TIED, "tie_embedding": ("tied",)},
+    {"ffn": ("block_ff_dim", "intermediate_size")},
+)
 
 FAMILIES: Mapping[str, ModelFamily] = {
     "llama": LLAMA,
@@ -287,6 +307,31 @@ FAMILIES: Mapping[str, ModelFamily] = {
         defaults={"head_dim": 128},
     ),
     "glm4_moe": ModelFamily(_HALF, {**_TIED, "attention_bias": ("qkv_bias",)}, experts=_NONE),
+    "qwen3_next": _QWEN3_NEXT,
+    "qwen3_5": _QWEN3_5,
+    "qwen3_5_text": _QWEN3_5,
+    "qwen3_5_moe": _QWEN3_5_MOE,
+    "qwen3_5_moe_text": _QWEN3_5_MOE,
+    "olmo_hybrid": ModelFamily({"qk_norm": "hidden"}, _BIAS),
+    "kimi_linear": ModelFamily(_NONE, _BIAS, experts=_NONE, latent=True),
+    "lfm2": _LFM2,
+    "lfm2_moe": _LFM2._replace(keys=_NONE, experts=_NONE),
+    "bamba": ModelFamily(_HALF, _BIASES),
+    "falcon_h1": ModelFamily(_NONE, _BIASES),
+    "granitemoehybrid": ModelFamily(
+        {**_GRANITE, "fused_gate_up": True}, _BIAS, experts=_NONE, fewest_experts=1
+    ),
+    "jamba": ModelFamily(_NONE, _TIED, experts=_NONE, fewest_experts=2),
+    "nemotron_h": ModelFamily(
+        {
+            "gated": False,
+            "norms": 1,
+            "wide_norm": True,
+            "activation": "squared",
+        },
+        {**_TIED, "mlp_bias": ("mlp_bias",)},
+        defaults={"head_dim": 128},
+    ),
     "baichuan": ModelFamily({"fused_qkv": True}, _TIED),
     "internlm2": ModelFamily({"fused_qkv": True}, {**_TIED, "bias": ("qkv_bias", "out_bias")}),
 }

@@ -11,6 +11,7 @@ from jobgen.strategy.shapes.architecture import Architecture, Experts, Mla
 from jobgen.strategy.shapes.config_keys import CONSTANTS, DROPOUT, EXPERTS, KEYS, LATENT
 from jobgen.strategy.shapes.config_values import ConfigValues, SizeFault
 from jobgen.strategy.shapes.families import FAMILIES, LLAMA, ModelFamily
+from jobgen.strategy.shapes.hybrids import HYBRIDS, complete_layers
 from jobgen.wording import join_words
 
 _FASTEST = 1e12
@@ -35,7 +36,8 @@ def read(config: Mapping[str, object], name: str) -> tuple[Architecture | None, 
     arch, data, doubts = _examine(config, name)
     if data.faults:
         return None, "; ".join(fault.message for fault in data.faults)
-    doubts = [*doubts, *_list_other_layers(data)]
+    if arch is None or not arch.kinds:
+        doubts = [*doubts, *_list_other_layers(data)]
     normed = data.flag("use_qk_norm") or data.flag("qk_layernorm")
     if normed and not (arch and arch.qk_norm) and config.get("model_type") not in _UNWEIGHTED:
         doubts = [*doubts, "norms of queries and keys are not counted"]
@@ -67,6 +69,7 @@ def _examine(
 ) -> tuple[Architecture | None, ConfigValues, Sequence[str]]:
     """The sizes, the part of the file that they are from with its faults, and doubts."""
     inner, doubts = _text(config)
+    inner = complete_layers(inner)
     kind = inner.get("model_type")
     family = FAMILIES.get(kind) if isinstance(kind, str) else None
     if family is None:
@@ -77,8 +80,9 @@ def _examine(
         family = _like(inner)
     data = ConfigValues(inner)
     arch = _built(data, family, name)
-    if arch is not None and isinstance(kind, str) and kind in ADJUSTMENTS:
-        arch = ADJUSTMENTS[kind](arch, data)
+    for table in (ADJUSTMENTS, HYBRIDS):
+        if arch is not None and isinstance(kind, str) and kind in table:
+            arch = table[kind](arch, data)
     return arch, data, doubts
 
 
@@ -114,7 +118,7 @@ def _built(data: ConfigValues, family: ModelFamily, name: str) -> Architecture |
     if family.latent:
         mla = _latent(data)
         fields |= {"mla": mla, "kv_heads": heads, "head_dim": mla.nope_dim + mla.rope_dim}
-    if family.experts is not None:
+    if family.experts is not None and not _has_few_experts(data, family):
         experts = _experts(data, fields["layers"], fields["ffn"])
         fields["experts"] = experts._replace(**family.experts)
     return None if data.faults else Architecture(name=name, **fields)
@@ -164,6 +168,12 @@ def _constants(data: ConfigValues) -> dict[str, float]:
 def _latent(data: ConfigValues) -> Mla:
     needed = {size: data.need(keys) for size, keys in LATENT.items() if size != "q_rank"}
     return Mla(q_rank=data.size(LATENT["q_rank"]), **needed)
+
+
+def _has_few_experts(data: ConfigValues, family: ModelFamily) -> bool:
+    """Whether the number of experts says that there are none."""
+    count = data.data.get(data.name(EXPERTS["count"]))
+    return type(count) is int and count < family.fewest_experts
 
 
 def _experts(data: ConfigValues, layers: int, ffn: int) -> Experts:

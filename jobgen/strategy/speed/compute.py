@@ -6,6 +6,7 @@ from functools import lru_cache
 
 from jobgen.named_tuple import NamedTuple
 from jobgen.strategy.estimate import ClusterHardware
+from jobgen.strategy.memory.layer import has_attention
 from jobgen.strategy.setup import Setup
 from jobgen.strategy.shapes.architecture import Tensor, has_experts
 from jobgen.strategy.spec import Batch, Mesh, Offloaded
@@ -18,6 +19,7 @@ from jobgen.strategy.speed.elementwise import (
     count_single_operations,
 )
 from jobgen.strategy.speed.kernels import count_added, count_kernels
+from jobgen.strategy.speed.mixer_costs import compute_mixer, count_mixer
 
 _LOSS_BYTES = {"plain": 32, "narrow": 16}
 """Bytes that are read and written of each logit: to fp32, to its logarithm, to the gradient and
@@ -81,16 +83,19 @@ class LayerTimes(NamedTuple):
 
 
 def count_flops(setup: Setup) -> float:
-    """Model FLOPs of one token: 6 for each parameter that it passes, 12 L h s for attention.
+    """Model FLOPs of one token: 6 for each parameter that it passes, 12 L h s for attention, and 6
+    for each multiply-add of what mixes tokens in its place.
 
     With adapters 4, as frozen parameters have no gradients. PaLM (arXiv 2204.02311), appendix B,
     which counts attention as if nothing were masked.
     """
     sizes = setup.model.sizes
     each = 4 if setup.adapters else 6
+    mixed = sizes.mixes * count_mixer(sizes.mixer, sizes.hidden, setup.recipe.compute).multiplied
     return (
         each * setup.model.active
-        + 6 * sizes.layers * sizes.heads * sum(get_head_dims(sizes)) * setup.seq
+        + 6 * sizes.attends * sizes.heads * sum(get_head_dims(sizes)) * setup.seq
+        + 6 * mixed
     )
 
 
@@ -124,7 +129,11 @@ def keep_what_counts(setup: Setup) -> Setup:
 
 @lru_cache(maxsize=1024)
 def _layers(setup: Setup, machine: ClusterHardware) -> LayerTimes:
-    kinds = [(_layer(setup, machine, layer.tensors), layer.times) for layer in setup.model.layers]
+    kinds = [
+        (_layer(setup._replace(model=model), machine, layer.tensors), layer.times)
+        for model, _ in setup.model.split_kinds()
+        for layer in model.layers
+    ]
     count = sum(times for _, times in kinds) or 1
     means = (
         sum(one[i] * times for one, times in kinds) / count for i in range(len(LayerTimes._fields))
@@ -134,7 +143,7 @@ def _layers(setup: Setup, machine: ClusterHardware) -> LayerTimes:
 
 def _layer(setup: Setup, machine: ClusterHardware, tensors: tuple[Tensor, ...]) -> LayerTimes:
     linear = products.compute_products(setup, machine, tensors)
-    core = compute_attention(setup, machine)
+    core = _compute_mixing(setup, machine)
     rest = count_elementwise(setup, tensors) / rates.get_memory_rate(machine)
     moved = count_moved(setup, tensors) / rates.get_memory_rate(machine)
     ahead, back = (
@@ -150,6 +159,15 @@ def _layer(setup: Setup, machine: ClusterHardware, tensors: tuple[Tensor, ...]) 
         count_added(setup, tensors),
         compute_tail(setup, machine, tensors),
     )
+
+
+def _compute_mixing(setup: Setup, machine: ClusterHardware) -> products.Both:
+    """Seconds of attention, and of what mixes tokens in its place or beside it."""
+    mixed = compute_mixer(setup, machine)
+    if not has_attention(setup):
+        return mixed
+    core = compute_attention(setup, machine)
+    return products.Both(core.forward + mixed.forward, core.backward + mixed.backward)
 
 
 def stops_early(setup: Setup) -> bool:

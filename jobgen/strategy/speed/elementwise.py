@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from jobgen.strategy.memory.layer import get_residual_bytes, has_autocast
+from jobgen.strategy.memory.layer import (
+    count_readers,
+    get_residual_bytes,
+    has_attention,
+    has_autocast,
+)
 from jobgen.strategy.setup import Setup
 from jobgen.strategy.shapes.architecture import Tensor, has_experts
 from jobgen.strategy.speed import products, rates
@@ -53,6 +58,8 @@ def count_elementwise(setup: Setup, tensors: tuple[Tensor, ...]) -> float:
     if setup.sequence_parallel:
         width /= tp
     width += _count_activation(setup, tensors)
+    if not has_attention(setup):
+        return width * setup.tokens
     if sizes.rotary and not sizes.positions:
         turned = (sizes.heads + sizes.kv_heads) * sizes.head_dim / tp
         joined = whole and setup.framework not in _COMPLEX
@@ -134,15 +141,8 @@ def _count_stream(setup: Setup, e: int) -> int:
         norm = 28 if stream == rates.FP32 else 6 * e + 24
     casts = 0
     if stream > e and not setup.compiled:
-        casts = count_cast_inputs(setup) * (stream + e)
+        casts = count_readers(setup) * (stream + e)
     return sizes.norms * norm + sums + casts
-
-
-def count_cast_inputs(setup: Setup) -> int:
-    """Linear layers of one layer that each cast what a norm returns."""
-    sizes = setup.model.sizes
-    ahead = 1 if sizes.fused_qkv else 3
-    return ahead + (1 if sizes.fused_gate_up or not sizes.gated else 2)
 
 
 def _ffn(setup: Setup, tensors: tuple[Tensor, ...]) -> int:

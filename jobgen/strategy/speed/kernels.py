@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from jobgen.strategy.memory.layer import has_autocast
+from jobgen.strategy.memory.layer import count_readers, has_attention, has_autocast
 from jobgen.strategy.setup import LINEAR, Setup
 from jobgen.strategy.shapes.architecture import Tensor, has_experts
 from jobgen.strategy.spec import TRAITS
 from jobgen.strategy.speed import products, rates
-from jobgen.strategy.speed.elementwise import count_cast_inputs, is_written_out
+from jobgen.strategy.speed.elementwise import is_written_out
+from jobgen.strategy.speed.mixer_costs import count_mixer
 
 _UNPACK_OPS = 10
 """More for each quantized matrix that single operations make 16 bits wide: shift, cast, mask and
@@ -95,15 +96,25 @@ def count_kernels(setup: Setup, tensors: tuple[Tensor, ...]) -> int:
     norms = sizes.norms * (1 if fused else 6)
     turned = 2 if setup.fused_norms else 10
     turned += 4 * setup.wide_rotation
-    if sizes.positions:
+    if sizes.positions or not has_attention(setup):
         turned = 0
     unpacked = _UNPACK_OPS * linear if is_unpacked(setup) else 0
     unpacked += 2 * linear if products.is_prepared(setup) else 0
     activation = _WRITTEN_OPS if is_written_out(setup) else 1 + sizes.gated
-    core = 3 if setup.flash else _SCORE_OPS
+    core = _count_core(setup)
     core += 2 * setup.hidden_dropout + (setup.attention_dropout and not setup.flash)
     casts = _count_casts(setup, tensors)
     return linear + core + 2 + norms + turned + activation + casts + _LORA_OPS * adapted + unpacked
+
+
+def _count_core(setup: Setup) -> int:
+    """Of attention, and of what mixes tokens in its place or beside it."""
+    sizes = setup.model.sizes
+    core = 3 if setup.flash else _SCORE_OPS
+    if not sizes.mixes:
+        return core
+    mixed = count_mixer(sizes.mixer, sizes.hidden, setup.recipe.compute).kernels
+    return mixed + core * has_attention(setup)
 
 
 def _count_casts(setup: Setup, tensors: tuple[Tensor, ...]) -> int:
@@ -114,7 +125,7 @@ def _count_casts(setup: Setup, tensors: tuple[Tensor, ...]) -> int:
         return 0
     weights = sum(tensor.kind in LINEAR for tensor in tensors)
     scores = not setup.flash
-    return weights + count_cast_inputs(setup) + scores + 2 * is_written_out(setup)
+    return weights + count_readers(setup) + scores + 2 * is_written_out(setup)
 
 
 def _count_megatron_ops(setup: Setup, tensors: tuple[Tensor, ...]) -> int:

@@ -131,8 +131,8 @@ def compute_products(setup: Setup, machine: ClusterHardware, tensors: tuple[Tens
     narrow, frozen = is_narrow(setup), setup.adapters is not None
     experts = setup.model.sizes.experts
     for tensor in tensors:
-        if len(tensor.shape) < 2 or tensor.name.endswith(".bias"):  # experts' biases are a table
-            continue
+        if len(tensor.shape) < 2 or tensor.kind == "mixer" or tensor.name.endswith(".bias"):
+            continue  # filters of convolutions are no matrices, and experts' biases are a table
         outer, inner = tensor.shape[-2:]
         one = build_product(
             setup, inner, outer, narrow=narrow and tensor.kind != "router", frozen=frozen

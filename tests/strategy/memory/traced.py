@@ -32,6 +32,20 @@ _SIZES: dict[str, Any] = {
 }
 _GATED: dict[str, Any] = {**_SIZES, "num_key_value_heads": 2, "intermediate_size": 1376}
 _HEADS = {"head_dim": 64}
+_DELTA = {
+    "linear_num_key_heads": 4,
+    "linear_num_value_heads": 8,
+    "linear_key_head_dim": 64,
+    "linear_value_head_dim": 64,
+}
+_LATENT = {
+    "num_key_value_heads": 8,
+    "kv_lora_rank": 64,
+    "qk_nope_head_dim": 48,
+    "qk_rope_head_dim": 16,
+    "v_head_dim": 64,
+    "first_k_dense_replace": 100,
+}
 
 CONFIGS: dict[str, dict[str, Any]] = {
     "llama": {**_GATED, **_HEADS},
@@ -49,6 +63,30 @@ CONFIGS: dict[str, dict[str, Any]] = {
     "phi3": _GATED,
     "mixtral": {**_GATED, **_HEADS, "num_local_experts": 4, "num_experts_per_tok": 2},
     "opt": {**_SIZES, "ffn_dim": 2048, "dropout": 0.0, "word_embed_proj_dim": 512},
+    "qwen3_5_text": {**_GATED, **_HEADS, **_DELTA},
+    "olmo_hybrid": {**_GATED, **_DELTA},
+    "kimi_linear": {**_GATED, "linear_num_heads": 4, "linear_head_dim": 64, **_LATENT},
+    "lfm2": {**_GATED, "block_auto_adjust_ff_dim": False},
+    "nemotron_h": {
+        **_GATED,
+        **_HEADS,
+        "mamba_num_heads": 16,
+        "mamba_head_dim": 64,
+        "n_groups": 2,
+        "ssm_state_size": 64,
+    },
+    "qwen3_next": {
+        **_GATED,
+        **_HEADS,
+        **_DELTA,
+        "num_experts": 4,
+        "num_experts_per_tok": 2,
+        "moe_intermediate_size": 512,
+        "shared_expert_intermediate_size": 256,
+    },
+    "granitemoehybrid": {**_GATED, "num_local_experts": 0, "mamba_n_heads": 16},
+    "falcon_h1": {**_GATED, "mamba_d_ssm": 768, "mamba_n_heads": 12, "mamba_d_state": 64},
+    "bamba": {**_GATED, "mamba_n_heads": 16, "mamba_d_state": 64, "mamba_n_groups": 2},
 }
 """``model_type`` → the sizes of a small one."""
 DROPPED: dict[str, dict[str, Any]] = {
@@ -66,11 +104,26 @@ class Traced(NamedTuple):
     peak: int
 
 
+_LISTS = {"nemotron_h": "layers_block_type", "bamba": "attn_layer_indices", "falcon_h1": ""}
+"""``model_type`` → its key of the kinds of layers, where that is not layer_types."""
+
+
+def list_layers(kind: str, part: str, layers: int) -> dict[str, Any]:
+    """The key that makes all layers of one kind; none where there is only one."""
+    key = _LISTS.get(kind, "layer_types")
+    if kind == "bamba":
+        return {key: list(range(layers)) if part == "full_attention" else []}
+    return {key: [part] * layers} if part and key else {}
+
+
 def config(
-    kind: str, layers: int, vocab: int, *, drops: bool = False
+    kind: str, layers: int, vocab: int, *, drops: bool = False, part: str = ""
 ) -> transformers.PretrainedConfig:
-    """The configuration of a small model with this many layers and words."""
+    """The configuration of a small model with this many layers and words, all layers of one kind
+    where ``part`` names it."""
     sizes = {**CONFIGS[kind], **(DROPPED[kind] if drops else {})}
+    if part:
+        sizes |= list_layers(kind, part, layers)
     made: transformers.PretrainedConfig = transformers.AutoConfig.for_model(
         kind, num_hidden_layers=layers, vocab_size=vocab, **sizes
     )
@@ -87,6 +140,7 @@ def trace(
     attention: str = "causal",
     *,
     drops: bool = False,
+    part: str = "",
 ) -> Traced:
     """One forward and one backward pass under FakeTensorMode, with dropout as GPUs have it."""
     wide = precision != "bf16"
@@ -97,7 +151,7 @@ def trace(
         set_checkpoint_early_stop(False),
         patch.object(functions, "dropout", _drop if drops else functions.dropout),
     ):
-        made = config(kind, layers, vocab, drops=drops)
+        made = config(kind, layers, vocab, drops=drops, part=part)
         model = _model(made, torch.float32 if wide else torch.bfloat16, attention)
         if recompute != "none":
             for layer in _layers(model):

@@ -89,6 +89,37 @@ MIXED = {
 LIKE_MIXTRAL = {**SMALL, "num_key_value_heads": 2, "num_local_experts": 8}
 LATENT = {**MIXED, "n_routed_experts": 8, "first_k_dense_replace": 2, "kv_lora_rank": 32}
 DENSE_FIRST = {**MIXED, "n_routed_experts": 8, "first_k_dense_replace": 2}
+DELTA = {
+    "num_key_value_heads": 2,
+    "head_dim": 16,
+    "linear_num_key_heads": 2,
+    "linear_num_value_heads": 4,
+    "linear_key_head_dim": 8,
+    "linear_value_head_dim": 24,
+    "linear_conv_kernel_dim": 3,
+}
+ROUTED = {**MIXED, **DELTA, "shared_expert_intermediate_size": 40}
+MAMBA = {**SMALL, "num_key_value_heads": 2, "mamba_n_heads": 8, "mamba_d_state": 12}
+LONG = {**LIKE_MIXTRAL, "num_experts": 8, "num_hidden_layers": 9}
+NESTED = {
+    "num_heads": 2,
+    "head_dim": 12,
+    "short_conv_kernel_size": 3,
+    "full_attn_layers": [2, 5],
+    "kda_layers": [1, 3, 4],
+}
+CONVOLVED = {**SMALL, "num_key_value_heads": 2}
+KINDS = ["conv", "conv", "full_attention", "conv", "full_attention"]
+ALONE = {
+    **SMALL,
+    "num_key_value_heads": 2,
+    "head_dim": 16,
+    "mamba_num_heads": 6,
+    "mamba_head_dim": 8,
+    "n_groups": 2,
+    "ssm_state_size": 12,
+    "num_hidden_layers": 4,
+}
 LLAMA_4 = {**LIKE_MIXTRAL, "head_dim": 16, "intermediate_size_mlp": 128}
 
 VARIANTS: list[tuple[str, dict[str, Any]]] = [
@@ -150,6 +181,33 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [
     ("minicpm3", {**LATENT, "q_lora_rank": 24}),
     ("granitemoe", LIKE_MIXTRAL),
     ("granitemoeshared", {**LIKE_MIXTRAL, "shared_intermediate_size": 40}),
+    ("qwen3_next", ROUTED),
+    ("qwen3_next", {**ROUTED, "decoder_sparse_step": 2, "attention_bias": True}),
+    ("qwen3_next", {**ROUTED, "mlp_only_layers": [0, 3], "full_attention_interval": 2}),
+    ("qwen3_5_text", {**SMALL, **DELTA, "tie_word_embeddings": True}),
+    ("qwen3_5_text", {**SMALL, **DELTA, "layer_types": ["full_attention"] * 5}),
+    ("qwen3_5_moe_text", {**ROUTED, "full_attention_interval": 3}),
+    ("olmo_hybrid", SMALL),
+    ("olmo_hybrid", {**SMALL, **DELTA, "attention_bias": True}),
+    ("kimi_linear", {**LATENT, "linear_num_heads": 2, "linear_head_dim": 12}),
+    ("kimi_linear", {**LATENT, "mlp_layer_types": ["dense"] * 4 + ["sparse"], "q_lora_rank": 24}),
+    ("kimi_linear", {**LATENT, "linear_attn_config": NESTED, "q_lora_rank": None}),
+    ("lfm2", {**CONVOLVED, "layer_types": KINDS, "conv_bias": True}),
+    ("lfm2", {**CONVOLVED, "full_attn_idxs": [1], "conv_L_cache": 4}),
+    ("lfm2", {**CONVOLVED, "layer_types": KINDS, "block_auto_adjust_ff_dim": False}),
+    ("lfm2", {**CONVOLVED, "block_ffn_dim_multiplier": 1.3, "block_multiple_of": 8}),
+    ("lfm2_moe", {**MIXED, "layer_types": KINDS, "num_dense_layers": 1}),
+    ("bamba", {**MAMBA, "attn_layer_indices": [1, 4], "attention_bias": True}),
+    ("bamba", {**MAMBA, "mamba_n_groups": 4, "mamba_conv_bias": False, "mamba_proj_bias": True}),
+    ("granitemoehybrid", {**MAMBA, "num_local_experts": 4, "layer_types": ["mamba"] * 5}),
+    ("granitemoehybrid", {**MAMBA, "num_local_experts": 0, "shared_intermediate_size": 40}),
+    ("falcon_h1", {**MAMBA, "mamba_d_ssm": 48, "head_dim": 32, "mlp_bias": True}),
+    ("falcon_h1", {**MAMBA, "mamba_d_ssm": None, "projectors_bias": True, "mamba_rms_norm": True}),
+    ("jamba", {**LONG, "mamba_d_state": 12}),
+    ("jamba", {**LONG, "num_experts": 1, "mamba_dt_rank": 5, "mamba_proj_bias": True}),
+    ("jamba", {**LONG, "attn_layer_period": 3, "attn_layer_offset": 1, "expert_layer_period": 4}),
+    ("nemotron_h", {**ALONE, "hybrid_override_pattern": "M-M*", "use_bias": True}),
+    ("nemotron_h", {**ALONE, "hybrid_override_pattern": "MEM*E", "moe_latent_size": 20}),
 ]
 
 

@@ -12,6 +12,7 @@ from jobgen.data import HubModel, shapes
 from jobgen.strategy.shapes import Architecture, build_model, find_model, read
 from jobgen.strategy.shapes.config_keys import EXPERTS, KEYS, LATENT
 from jobgen.strategy.shapes.families import FAMILIES
+from jobgen.strategy.shapes.hybrids import describe_mixers
 from jobgen.strategy.shapes.table import build_config
 from tests.strategy.made import LLAMA_CONFIG
 
@@ -135,6 +136,9 @@ def test_gemma_3_4b_is_known_from_the_little_that_its_file_says() -> None:
 words = [key for table in (KEYS, EXPERTS, LATENT) for keys in table.values() for key in keys]
 words += [key for family in FAMILIES.values() for keys in family.keys.values() for key in keys]
 words += [key for family in FAMILIES.values() for key in family.flags]
+words += ["layer_types", "layers_block_type", "hybrid_override_pattern", "full_attention_interval"]
+words += ["linear_num_value_heads", "linear_attn_config", "mlp_layer_types", "mamba_n_heads"]
+words += ["mamba_d_head", "mamba_dt_rank", "attn_layer_period", "block_ffn_dim_multiplier"]
 words += ["text_config", "vision_config", "mlp_only_layers", "n_shared_experts", "multi_query"]
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.integers(1, 99) | st.floats() | st.text(),
@@ -212,3 +216,36 @@ def test_kinds_of_layers_are_counted_where_the_file_lists_them() -> None:
     assert arch is not None
     assert arch.experts is not None
     assert arch.experts.dense_layers == 1
+
+
+DELTA = {**LLAMA_CONFIG, "model_type": "qwen3_5_text", "full_attention_interval": 2}
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"layer_types": ["full_attention"]}, "layer_types lists 1 layers, but num_hidden_layers"),
+        ({"num_hidden_layers": 1 << 30}, "num_hidden_layers must be at most 10000"),
+        ({"linear_num_key_heads": "16"}, "linear_num_key_heads must be an integer"),
+        ({"model_type": "nemotron_h"}, "layers_block_type must be a list of linear_attention"),
+        ({"model_type": "nemotron_h", "layers_block_type": [{}, "mlp"]}, "layers_block_type must"),
+        ({"model_type": "lfm2", "block_ffn_dim_multiplier": "1"}, "block_ffn_dim_multiplier must"),
+    ],
+)
+def test_a_fault_of_a_hybrid_is_said(values: dict[str, Any], words: str) -> None:
+    arch, why = read({**DELTA, **values}, "m")
+    assert arch is None
+    assert words in why
+
+
+def test_layers_without_attention_are_described() -> None:
+    arch, doubt = read(DELTA, "m")
+    assert arch is not None
+    assert not doubt
+    assert describe_mixers(arch) == "1 of 2 layers are gated delta nets"
+    whole, _ = read({**DELTA, "full_attention_interval": 1}, "m")
+    assert whole is not None
+    assert describe_mixers(whole) == ""
+    both, _ = read({**DELTA, "model_type": "falcon_h1"}, "m")
+    assert both is not None
+    assert describe_mixers(both) == "2 of 2 layers are Mamba-2 layers beside attention"
