@@ -34,12 +34,12 @@ def compute_host_update(
     """Seconds of the optimizer on the host, and of what is copied for it.
 
     ``local`` are the parameters of a rank, ``states`` the bytes of each and ``backward`` the
-    seconds of a micro-batch's backward pass. All ranks of a node share its memory, unless each has
-    a CPU.
+    seconds of a micro-batch's backward pass. All ranks of a node share its memory, or those of a
+    Grace its own.
     """
     ranks = min(setup.world_per_node, setup.mesh.world)
-    if machine.gpu.startswith(rates.OWN_CPU):
-        ranks = 1
+    graces = (gpus for name, gpus in rates.ON_A_GRACE.items() if machine.gpu.startswith(name))
+    ranks = min(ranks, next(graces, ranks))
     run = _run_deepspeed if TRAITS[setup.strategy].family == "zero" else _run_fsdp
     update, moved = run(setup, machine, local, ranks, backward)
     if setup.offload.to == "nvme":

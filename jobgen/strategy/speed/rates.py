@@ -156,8 +156,16 @@ CPU_ADAM_BYTES = 7 * FP32
 """Of the host's memory that DeepSpeed's CPU Adam passes for a parameter: four fp32 values are read,
 three written (csrc/includes/cpu_adam.h). PyTorch's fused one is like it
 (aten/src/ATen/native/cpu/FusedAdamKernel.cpp)."""
-HOST_MEMORY = {"GH200": CPU_ADAM_BYTES / 0.098e-9}
+_GRACE = CPU_ADAM_BYTES / 0.098e-9
 HOST_MEMORY_OTHERS = 42 * 6.74e9 / 4.6
+_DDR5 = 307.2 / 204.8 * HOST_MEMORY_OTHERS
+"""By the memory of a socket, in GB/s: eight channels of DDR5-4800 in a DGX H100 (Xeon 8480C), and
+of DDR4-3200 in a DGX A100 (EPYC 7742), by Intel's and AMD's data sheets. Processors with PCIe 5.0,
+which the GPUs below are made for, have no older memory."""
+HOST_MEMORY = {
+    **dict.fromkeys(("GH200", "GB200", "GB300"), _GRACE),
+    **dict.fromkeys(("Hopper", "B200", "B300", "CDNA3", "CDNA4"), _DDR5),
+}
 """Bytes per second of passes over a node's memory, of all its cores, in a step: DeepSpeed passes 42
 bytes of a parameter (``host_update``) in 4.6 s for Llama-2-7B on four A100, with CPU Adam on 128
 threads (deepspeedai/DeepSpeed, blogs/deepspeed-zenflow, figure 3), which is 61.5 GB/s. Its kernel
@@ -168,8 +176,8 @@ CPU_ADAM_TORCH = {"GH200": 0.289e-9}
 CPU_ADAM_TORCH_OTHERS = 1.476e-9
 """Seconds for a parameter of PyTorch's single operations: 14.76 s for ten billion, and on a Grace
 0.289 s for one, in these tables."""
-OWN_CPU = ("GH200",)
-"""GPUs with a CPU of their own, whose memory no other rank's update passes."""
+ON_A_GRACE = {"GH200": 1, "GB200": 2, "GB300": 2}
+"""GPUs of one Grace, whose memory no other rank's update passes (NVIDIA, datasheets)."""
 
 
 def get_matmul_rate(

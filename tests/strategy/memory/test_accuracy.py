@@ -104,7 +104,7 @@ def test_nine_in_ten_steps_are_near_what_was_measured() -> None:
         ("planner_unseen_4.csv", 27, 35, (18, 2), 0.95, (7, 17, 92, 30)),
         ("planner_unseen_5.csv", 26, 28, (4, 0), 0.95, (9, 24, 90, 11)),
         # litgpt's QLoRA, whose inputs bitsandbytes kept, and batches of varying lengths
-        ("planner_unseen_6.csv", 29, 37, (1, 0), 0.95, (9, 28, 85, 11)),
+        ("planner_unseen_6.csv", 29, 37, (1, 0), 0.95, (9, 28, 85, 8)),
     ],
 )
 def test_runs_that_had_no_part_in_the_planner_are_estimated_to_fit_unless_they_died(

@@ -152,3 +152,16 @@ def test_a_superchip_has_a_cpu_of_its_own() -> None:
     update, _ = compute_host_update(asked, hopper, PARAMS, STATES, 0.0)
     assert update == pytest.approx(PARAMS * 0.098e-9 * 42 / 28)
     assert hopper.host == 297e9
+    blackwell = build_machine(gpus()["GB200-186GB"], 4, 50e9, "infiniband")
+    update, _ = compute_host_update(asked, blackwell, PARAMS, STATES, 0.0)
+    assert update == pytest.approx(2 * PARAMS * 0.098e-9 * 42 / 28)  # two on a Grace
+
+
+def test_a_host_of_pcie_5_has_the_memory_of_its_time() -> None:
+    def update(gpu: str) -> float:
+        machine = build_machine(gpus()[gpu], 8, 50e9, "infiniband")
+        return compute_host_update(offloaded("zero3"), machine, PARAMS, STATES, 0.0)[0]
+
+    assert update("A100-SXM4-80GB") / update("H100-SXM5-80GB") == pytest.approx(1.5)
+    assert update("H100-SXM5-80GB") == update("B200-SXM-180GB")
+    assert update("A100-SXM4-80GB") == update("RTX-4090-24GB")  # may lie in any desktop computer
