@@ -265,12 +265,36 @@ def _judge(
     elif derived:
         said += f"train.global_batch sets {key} to {value}"
     elif wins or passed:
-        said += f"train: leaves {key} at its default, {value}"
+        said += _name_origin(look, key, value)
     else:
         said += f"the plan assumes {key}: {value}"
     if wins:
         said += "; options from train: come last and win"
-    return PlanCheck(status, said, CONTRADICTION, f"set {key}: {write} under train:", found.place)
+    is_set = derived or look.spec.find_place("train", key).kind == "option"
+    hint = _advise_run(found, value) if is_set else f"set {key}: {write} under train:"
+    return PlanCheck(status, said, CONTRADICTION, hint, found.place)
+
+
+def _name_origin(look: Inputs, key: str, value: str) -> str:
+    """Where the value of a key comes from that the job does not write."""
+    from jobgen.strategy.choice.setups import VARIED
+
+    train = look.job.train
+    if train is not None and train.strategy.type == "auto" and key in VARIED:
+        return f"strategy: auto sets {key} to {value}"
+    return f"train: leaves {key} at its default, {value}"
+
+
+def _advise_run(found: FoundArgument, value: str) -> str:
+    """What to change in ``run:`` so that an argument has this value of its key."""
+    row = found.row
+    name, _, _ = found.text.partition(" ")
+    if row.framework == FILE:
+        return f"set {row.name} to {row.find_word(value)} in {name.partition(':')[0]}"
+    word = row.find_word(value)
+    if not word:
+        return f"remove {name} from run:"
+    return f"set {name} {word} in run:"
 
 
 def _rival(found: FoundArgument, planned: PlannedArguments, names: set[str]) -> str:

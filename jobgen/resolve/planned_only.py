@@ -110,12 +110,11 @@ def _name_master(decided: Strategy) -> str:
     return "DeepSpeed" if zero and decided.config is None else ""
 
 
-def note_unapplied(look: Inputs, decided: Strategy, train: Train) -> Iterator[Note]:
+def note_unapplied(asked: Train, decided: Strategy, train: Train) -> Iterator[Note]:
     """What ``auto`` chose that nothing applies, because there is no framework to be told."""
     from jobgen.strategy import Note
 
-    asked = look.job.train
-    if asked is None or asked.strategy.type != "auto" or decided.framework != "none":
+    if asked.strategy.type != "auto" or decided.framework != "none":
         return
     values = {
         key: getattr(train, key) for key in _CHOSEN if getattr(train, key) != getattr(asked, key)

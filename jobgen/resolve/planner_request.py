@@ -18,6 +18,7 @@ from jobgen.resolve.torch_settings import has_expandable_segments, rounds_to_tf3
 
 if TYPE_CHECKING:
     from jobgen.model.train import Train
+    from jobgen.resolve.run_values import AdoptedTrain
     from jobgen.strategy import RankLayout, TrainDiagnostic
     from jobgen.strategy.choice.offer import StrategyOption
     from jobgen.strategy.choice.setups import Ask
@@ -56,12 +57,15 @@ def describe_world(look: Inputs, size: Shape) -> RankLayout:
     return RankLayout(size.nodes, size.ranks_per_node, fabric, gpus=size.gpus_per_node > 0)
 
 
-def build_request(look: Inputs, size: Shape, launcher: str, train: Train) -> PlannerRequest:
+def build_request(
+    look: Inputs, size: Shape, launcher: str, adopted: AdoptedTrain
+) -> PlannerRequest:
     """The request; or what the planner would have to know, in words."""
     from jobgen.strategy.measured_model import build_measured
     from jobgen.strategy.model_sizes import read_architecture, read_sizes
     from jobgen.strategy.shapes import build_model
 
+    train = adopted.train
     auto = train.strategy.type == "auto"
     train = train.replace(strategy="ddp") if auto else train
     measured, missing = find_measured(look, train)
@@ -88,7 +92,7 @@ def build_request(look: Inputs, size: Shape, launcher: str, train: Train) -> Pla
     found = found.split_gpus(size.ranks_per_gpu)
     known, _ = read_sizes(train, look.facts.texts)
     ranks = describe_world(look, size)
-    written = frozenset(key for key in train.keys if look.has_written("train", key))
+    written = adopted.keys.union(key for key in train.keys if look.has_written("train", key))
     fixed = written.intersection(VARIED)
     words = tuple(word.text for each in look.spec.programs for word in each.program.words)
     ask = Ask(train, model, known, ranks, found, launcher, fixed, written, measured, run_args=words)

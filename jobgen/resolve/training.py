@@ -10,7 +10,7 @@ from jobgen.errors import Diagnostic, Invalid, raise_errors
 from jobgen.model.decision import Setting
 from jobgen.model.plan import Estimate, Part, Shape
 from jobgen.named_tuple import NamedTuple
-from jobgen.resolve import planner_checks, planner_request
+from jobgen.resolve import planner_checks, planner_request, run_notes
 from jobgen.resolve.arguments import PlannedArguments, check_arguments
 from jobgen.resolve.checkpoint_folder import check_options
 from jobgen.resolve.deepspeed_files import check_configs
@@ -72,9 +72,10 @@ def plan_training(look: Inputs, size: Shape, launcher: str, runs: Program, sized
     from jobgen.strategy.model_sizes import find_architecture
 
     raise_errors(Invalid, list(check_model_file(look.spec, look.facts.texts)))
-    asked = adopt_arguments(look, launcher, look.job.train)
-    request = planner_request.build_request(look, size, launcher, asked)
-    chosen = planner_request.choose_strategy(look, size, asked, request)
+    world = planner_request.describe_world(look, size)
+    adopted = adopt_arguments(look, launcher, look.job.train, world)
+    request = planner_request.build_request(look, size, launcher, adopted)
+    chosen = planner_request.choose_strategy(look, size, adopted.train, request)
     train, arch = chosen.train, find_architecture(chosen.train, look.facts.texts)
     decided, configured = _decide_strategy(look, size, launcher, train)
     made = _configure(look, size, runs, decided, arch)
@@ -87,10 +88,11 @@ def plan_training(look: Inputs, size: Shape, launcher: str, runs: Program, sized
     differing = [one for one in arguments if one.check.place not in refused]
     notes = (
         *made.notes,
-        *_twice(runs.argv, made.args, {one.option for one in differing}),
-        *_name_other_model(runs.argv, arch),
+        *run_notes.note_repeated(runs.argv, made.args, {one.option for one in differing}),
+        *run_notes.note_other_model(runs.argv, arch),
+        *run_notes.note_batch_search(runs.argv, decided),
         *_name_fewer_ranks(decided, size),
-        *note_unapplied(look, decided, train),
+        *note_unapplied(adopted.train, decided, train),
         *note_quantized(look, decided, train),
     )
     checks = (
@@ -234,49 +236,6 @@ def _places(look: Inputs, made: Configured, runs: Program) -> list[Diagnostic]:
             hint = "use train.config instead of launcher.config"
         found.append(look.diagnose_job("J238", message, "launcher", "config", hint=hint))
     return found
-
-
-def _twice(words: tuple[str, ...], args: tuple[Word, ...], reported: set[str]) -> Iterator[Note]:
-    """The options that run has too, with other values: of two alike, programs take the last."""
-    from jobgen.strategy import Note
-    from jobgen.strategy.frameworks.program_options import read_values
-
-    own, added = read_values(words), read_values([str(arg) for arg in args])
-    both = [
-        name
-        for name in added
-        if name in own and name not in reported and _plain(own[name]) != _plain(added[name])
-    ]
-    if both:
-        message = f"run: also sets {', '.join(both)}; options from train: come last and win"
-        yield Note(message, ("run",))
-
-
-def _plain(value: str | None) -> str:
-    """A value without quotes; a flag alone is true."""
-    return (value or "true").strip("'\"")
-
-
-_MODEL_OPTIONS = ("--model_name_or_path", "--model-name-or-path", "--model_name", "--model")
-
-
-def _name_other_model(words: tuple[str, ...], arch: Architecture | None) -> Iterator[Note]:
-    """A model of the catalogue that run names, if its parameters are not those of train.model."""
-    from jobgen.strategy import Note
-    from jobgen.strategy.frameworks.program_options import read_values
-    from jobgen.strategy.shapes import build_model, find_model
-
-    own = read_values(words)
-    for option in _MODEL_OPTIONS:
-        other = find_model(own.get(option) or "")
-        if other and arch and arch.vocab and build_model(other).count != build_model(arch).count:
-            yield Note(
-                (
-                    f"run: has {option} {own[option]}, but train.model has other sizes: the "
-                    "estimates are for train.model"
-                ),
-                ("run",),
-            )
 
 
 def _name_fewer_ranks(decided: Strategy, size: Shape) -> Iterator[Note]:

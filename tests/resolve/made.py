@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from jobgen.load import load_cluster, load_job
@@ -39,10 +40,10 @@ def job(**keys: str) -> str:
     return "".join(f"{key}: {value}\n" for key, value in {**lines, **keys}.items() if value)
 
 
-def plan(text: str = JOB, cluster: str = GPUS, **facts: Any) -> Plan:
-    """The plan of these texts."""
+def plan(text: str = JOB, cluster: str = GPUS, *, sets: Sequence[str] = (), **facts: Any) -> Plan:
+    """The plan of these texts, with these values of ``--set``."""
     return resolve(
-        load_job(text, "some/where/job.yaml"),
+        load_job(text, "some/where/job.yaml", sets=sets),
         load_cluster(cluster, "/etc/profiles/c.yaml"),
         Facts(**facts),
     )

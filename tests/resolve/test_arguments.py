@@ -37,22 +37,19 @@ def differing(run: str, train: str, **facts: object) -> list[PlanCheck]:
                 "run: --gradient_accumulation_steps 8, but train.global_batch sets "
                 "gradient_accumulation to 2; options from train: come last and win"
             ),
-            "set gradient_accumulation: 8 under train:",
+            "set --gradient_accumulation_steps 2 in run:",
         ),
         (
-            f"framework: hf-trainer, {LLAMA}",
+            f"framework: hf-trainer, {LLAMA}, activation_checkpointing: none",
             "train.py --gradient_checkpointing",
-            (
-                "run: --gradient_checkpointing, but train: leaves activation_checkpointing "
-                "at its default, none"
-            ),
+            "run: --gradient_checkpointing, but train.activation_checkpointing is none",
             "set activation_checkpointing: full under train:",
         ),
         (
-            f"framework: hf-trainer, {LLAMA}",
-            "train.py --optim adamw_bnb_8bit --block_size 4096",
-            "run: --optim adamw_bnb_8bit, but the plan assumes optimizer: adamw",
-            "set optimizer: adamw8bit under train:",
+            f"framework: megatron, {LLAMA}, micro_batch: 1",
+            "pretrain_gpt.py --optimizer sgd",
+            "run: --optimizer sgd, but the plan assumes optimizer: adamw",
+            "set optimizer: sgd under train:",
         ),
         (
             f"framework: megatron, {LLAMA}, strategy: 3d, tp: 4, micro_batch: 1",
@@ -111,6 +108,55 @@ def test_what_differs_is_named_with_the_line_to_write(
     assert message in [check.message for check in found]
     assert hint in [check.hint for check in found]
     assert {check.status for check in found} == {"warn"}
+
+
+@pytest.mark.parametrize(
+    ("sets", "run", "hints"),
+    [
+        (  # the micro-batch of run: divides this batch, its accumulation does not
+            ["train.global_batch=128"],
+            "train.py --per_device_train_batch_size 4 --gradient_accumulation_steps 8",
+            ["set --gradient_accumulation_steps 2 in run:"],
+        ),
+        (
+            ["train.global_batch=48"],
+            "train.py --per_device_train_batch_size 4",
+            ["set --per_device_train_batch_size 3 in run:"],
+        ),
+        (
+            ["train.micro_batch=2", "train.gradient_accumulation=16"],
+            "train.py --per_device_train_batch_size=4 --gradient_accumulation_steps 8",
+            [
+                "set --per_device_train_batch_size 2 in run:",
+                "set --gradient_accumulation_steps 16 in run:",
+            ],
+        ),
+        (
+            ["train.activation_checkpointing=none"],
+            "train.py --gradient_checkpointing",
+            ["set --gradient_checkpointing false in run:"],
+        ),
+        (  # no word of the option stands for it
+            ["train.optimizer=muon"],
+            "train.py --optim adafactor",
+            ["remove --optim from run:"],
+        ),
+    ],
+)
+def test_of_a_value_that_set_gives_run_is_what_to_change(
+    sets: list[str], run: str, hints: list[str]
+) -> None:
+    text = job(run=run, train=f"{{framework: hf-trainer, {LLAMA}}}", gpus_per_node="8")
+    checks = plan(text, sets=sets).checks
+    assert [check.hint for check in checks if check.code == "J255"] == hints
+
+
+def test_what_auto_chooses_is_no_default() -> None:
+    (check,) = differing(
+        "pretrain_gpt.py --recompute-granularity selective --micro-batch-size 64",
+        f"framework: megatron, {LLAMA}, strategy: auto",
+    )
+    assert "strategy: auto sets activation_checkpointing to " in check.message
 
 
 @pytest.mark.parametrize(

@@ -73,3 +73,50 @@ def test_what_run_says_as_it_is_passed_is_no_note() -> None:
     run = "train.py --per_device_train_batch_size 4 --bf16 --fsdp 'full_shard auto_wrap'"
     made = planned(run, "framework: hf-trainer, strategy: fsdp")
     assert not any("also sets" in note.message for note in made.notes)
+
+
+@pytest.mark.parametrize(
+    ("run", "smaller"),
+    [
+        ("train.py --use_liger_kernel true", True),
+        ("train.py --optim adamw_bnb_8bit", True),
+        ("train.py --torch_compile", True),
+        ("train.py --gradient_checkpointing", True),
+        ("train.py --optim galore_adamw", False),  # not known
+        ("train.py --use_liger_kernel $LIGER", False),
+    ],
+)
+def test_options_of_the_trainer_are_planned_as_run_sets_them(run: str, smaller: bool) -> None:
+    train = f"framework: hf-trainer, {LLAMA}, strategy: zero3"
+    made, plain = planned(run, train), planned("train.py", train)
+    assert made.estimate is not None
+    assert plain.estimate is not None
+    assert (made.estimate.allocated < plain.estimate.allocated) == smaller
+    assert not [check for check in made.checks if check.code == "J255"]
+
+
+def test_auto_keeps_the_activation_checkpointing_of_run() -> None:
+    train = f"framework: hf-trainer, {LLAMA}, strategy: auto, micro_batch: 4"
+    chosen = {
+        option: planned(f"train.py{option}", train).other.get("activation_checkpointing")
+        for option in ("", " --gradient_checkpointing false", " --gradient_checkpointing")
+    }
+    assert chosen[" --gradient_checkpointing false"] is None
+    assert chosen[" --gradient_checkpointing"] is not None
+
+
+def test_fsdp_alone_recomputes_since_the_trainer_rejects_both() -> None:
+    train = f"framework: hf-trainer, {LLAMA}, strategy: fsdp2"
+    for option in ("--gradient_checkpointing", "--activation_checkpointing"):
+        made = planned(f"train.py {option} true", train)
+        assert made.other["activation_checkpointing"].value == "full"
+        assert f"{option}=false" in str(made)
+
+
+@pytest.mark.parametrize(
+    ("option", "noted"),
+    [("--auto_find_batch_size true", True), ("--auto_find_batch_size=false", False)],
+)
+def test_a_batch_that_the_trainer_searches_itself_is_noted(option: str, noted: bool) -> None:
+    made = planned(f"train.py {option}", f"framework: hf-trainer, {LLAMA}")
+    assert any("auto_find_batch_size" in note.message for note in made.notes) == noted

@@ -15,7 +15,7 @@ from jobgen.shell import Raw
 from jobgen.strategy import dsconfig
 from jobgen.strategy.frameworks import Configured, FrameworkRequest, fsdp, program_options
 from jobgen.strategy.frameworks.program_options import ProgramOption
-from jobgen.strategy.spec import Note, Strategy, TrainDiagnostic
+from jobgen.strategy.spec import Note, TrainDiagnostic
 
 FILE = "fsdp_config.json"
 _BUNDLE = '"$JOBGEN_BUNDLE_DIR/{}"'
@@ -28,6 +28,10 @@ OPTIMIZERS = {
 }
 """Optimizer → its word in ``OptimizerNames``, which has neither momentum nor muon. AdamW is the
 default."""
+_RECOMPUTES = ("--gradient_checkpointing", "--activation_checkpointing")
+_BOTH = "FSDP recomputes the layers; the Trainer rejects both"
+"""transformers 5.23, trainer.py, ``create_accelerator_and_postprocess``. The second name is new in
+transformers 5, and wins there."""
 _BATCH = {
     "--per_device_train_batch_size": "train_micro_batch_size_per_gpu",
     "--gradient_accumulation_steps": "gradient_accumulation_steps",
@@ -70,7 +74,7 @@ def _options(request: FrameworkRequest) -> Iterator[ProgramOption]:
         yield ProgramOption("--gradient_accumulation_steps", strategy.batch.accumulation)
     if strategy.precision != "fp32":
         yield ProgramOption(f"--{strategy.precision}", "true")
-    yield from _training(strategy)
+    yield from _training(request)
     yield from _optimizer(request)
     if not request.gpus:
         yield ProgramOption("--use_cpu", "true", "without GPUs, the ranks communicate over gloo")
@@ -83,12 +87,17 @@ def _options(request: FrameworkRequest) -> Iterator[ProgramOption]:
         yield ProgramOption("--fsdp_config", Raw(_BUNDLE.format(FILE)))
 
 
-def _training(strategy: Strategy) -> Iterator[ProgramOption]:
-    """What is the same for every strategy."""
+def _training(request: FrameworkRequest) -> Iterator[ProgramOption]:
+    """What is the same for every strategy, and how layers are recomputed."""
+    strategy = request.strategy
     if strategy.clipping is not None:
         yield ProgramOption("--max_grad_norm", float(strategy.clipping))
-    if strategy.recompute == "full" and strategy.trait.family not in {"fsdp", "fsdp2"}:
+    recomputes = strategy.recompute == "full"
+    if recomputes and strategy.trait.family not in {"fsdp", "fsdp2"}:
         yield ProgramOption("--gradient_checkpointing", "true")
+    elif recomputes:
+        own = (name for name in _RECOMPUTES if program_options.has_option(request.run_args, name))
+        yield from (ProgramOption(name, "false", _BOTH) for name in own)
     if strategy.timeout is not None:
         yield ProgramOption("--ddp_timeout", strategy.timeout)
 

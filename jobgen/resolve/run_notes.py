@@ -1,0 +1,72 @@
+"""Notes on options in ``run:`` that a plan does not follow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from jobgen.shell import Word
+    from jobgen.strategy import Note, Strategy
+    from jobgen.strategy.shapes import Architecture
+
+
+def note_repeated(
+    words: tuple[str, ...], args: tuple[Word, ...], reported: set[str]
+) -> Iterator[Note]:
+    """The options that run has too, with other values: of two alike, programs take the last."""
+    from jobgen.strategy import Note
+    from jobgen.strategy.frameworks.program_options import read_values
+
+    own, added = read_values(words), read_values([str(arg) for arg in args])
+    both = [
+        name
+        for name in added
+        if name in own and name not in reported and _plain(own[name]) != _plain(added[name])
+    ]
+    if both:
+        message = f"run: also sets {', '.join(both)}; options from train: come last and win"
+        yield Note(message, ("run",))
+
+
+def _plain(value: str | None) -> str:
+    """A value without quotes; a flag alone is true."""
+    return (value or "true").strip("'\"")
+
+
+_MODEL_OPTIONS = ("--model_name_or_path", "--model-name-or-path", "--model_name", "--model")
+
+
+def note_other_model(words: tuple[str, ...], arch: Architecture | None) -> Iterator[Note]:
+    """A model of the catalogue that run names, if its parameters are not those of train.model."""
+    from jobgen.strategy import Note
+    from jobgen.strategy.frameworks.program_options import read_values
+    from jobgen.strategy.shapes import build_model, find_model
+
+    own = read_values(words)
+    for option in _MODEL_OPTIONS:
+        other = find_model(own.get(option) or "")
+        if other and arch and arch.vocab and build_model(other).count != build_model(arch).count:
+            yield Note(
+                (
+                    f"run: has {option} {own[option]}, but train.model has other sizes: the "
+                    "estimates are for train.model"
+                ),
+                ("run",),
+            )
+
+
+def note_batch_search(words: tuple[str, ...], decided: Strategy) -> Iterator[Note]:
+    """The Trainer's own search for a batch that fits, which no plan can follow (transformers 5.23,
+    training_args.py, ``auto_find_batch_size``)."""
+    from jobgen.strategy import Note
+    from jobgen.strategy.frameworks.program_options import read_values
+
+    value = read_values(words).get("--auto_find_batch_size", "false")
+    if decided.framework == "hf-trainer" and _plain(value).lower() == "true":
+        message = (
+            "run: --auto_find_batch_size lowers the batch size after an out-of-memory error; "
+            "the plan is for the first size"
+        )
+        hint = "to plan for a smaller one, set micro_batch under train:"
+        yield Note(message, ("run",), hint=hint)
