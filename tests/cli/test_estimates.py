@@ -347,6 +347,28 @@ def test_the_first_line_names_the_host_memory_where_that_does_not_fit(
     assert re.match(r" {10}needs \S+ of 79\.2 GiB per GPU \(90 %: ", second)
 
 
+@pytest.mark.parametrize(
+    ("mem", "line"),
+    [
+        ("", r"also needs \d+\.\d GiB of host memory per node \(nodes\.mem is not set\)"),
+        (", mem: 200GiB", r"also needs \d+\.\d GiB of 200\.0 GiB host memory per node"),
+        (", mem: 1TiB", ""),
+    ],
+)
+def test_what_fits_by_offloading_names_the_host_memory(
+    jobgen: Jobgen, folder: Path, mem: str, line: str
+) -> None:
+    nodes = f"{{count: 1, gpus_per_node: 2, gpu: RTX-4090-24GB, intra: pcie{mem}}}"
+    (folder / "server.yaml").write_text(f"name: server\nextends: local\nnodes: {nodes}\n")
+    _write(folder, "zero3")
+    train = ("offload=optimizer", "activation_checkpointing=full", "seq_len=2048")
+    sets = ("nodes=1", "gpus_per_node=2", *(f"train.{each}" for each in train))
+    said = jobgen("plan", "job.yaml", "-c", "./server.yaml", *(f"--set={s}" for s in sets))
+    assert "\nMemory    fits: needs " in said.out, said.err
+    assert ("also needs" in said.out) == bool(line)
+    assert re.search(line, said.out)
+
+
 @pytest.mark.parametrize("verb", ["plan", "submit --dry-run", "render -o out"])
 def test_warnings_in_json_are_those_of_the_screen_and_notes_come_last(
     jobgen: Jobgen, folder: Path, verb: str

@@ -36,8 +36,8 @@ _PARTS = 4
 """Parts that are named where no assumption decides."""
 _WAITS = 0.5
 """The part of a step from which communication that is not hidden is named."""
-
-
+_MUCH = 0.5
+"""The part of a node's memory from which what is offloaded is named."""
 _IDLE = 0.1
 """The part of a step from which the bubble of a pipeline is named."""
 
@@ -57,7 +57,9 @@ def draw_memory(advice: Advice, room: int, ink: Ink) -> list[str]:
     while more and measure("; ".join([*words, more[0]])) <= room:
         words.append(more.pop(0))
     painted = ink(STYLES[option.verdict], word) + verdict[len(word) :]
-    return [*painted.split("\n"), *fold_foreign("; ".join(words), room).split("\n")]
+    lines = [painted, *([] if host else _list_host(option.memory, advice.machine))]
+    lines.append(fold_foreign("; ".join(words), room))
+    return [line for text in lines for line in text.split("\n")]
 
 
 def _describe_host(memory: GpuMemory, machine: ClusterHardware) -> str:
@@ -66,6 +68,16 @@ def _describe_host(memory: GpuMemory, machine: ClusterHardware) -> str:
     if not there or memory.host <= there:
         return ""
     return f"needs {format_size(memory.host)} of {format_size(there)} host memory per node"
+
+
+def _list_host(memory: GpuMemory, machine: ClusterHardware) -> list[str]:
+    """What offloading needs of a node's memory, where that is much, or cannot be compared."""
+    there, need = machine.node_memory, format_size(memory.host)
+    if there and memory.host > _MUCH * there:
+        return [f"also needs {need} of {format_size(there)} host memory per node"]
+    if memory.host > 0 and not there:
+        return [f"also needs {need} of host memory per node (nodes.mem is not set)"]
+    return []
 
 
 def _describe_verdict(option: StrategyOption, limit: float) -> str:
