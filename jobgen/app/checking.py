@@ -54,7 +54,8 @@ def check(
     file, profile = cluster
     if profile.value.scheduler == "local":
         message = f"{profile.value.name} is this machine: there is no Slurm to ask"
-        raise Usage(Diagnostic("J411", message, hint="name a profile with scheduler: slurm"))
+        hint = f"check this machine: jobgen doctor -c {name}"
+        raise Usage(Diagnostic("J411", message, hint=hint))
     if known is not None:
         return _compared(file, profile, known, None)
     require_login(world, file, cluster.site)

@@ -9,11 +9,11 @@ from pathlib import Path
 
 from jobgen.app.upload_safety import refuse_workdir
 from jobgen.app.world import World, read_regular
-from jobgen.errors import CheckFailed, Diagnostic, Place, Usage
+from jobgen.errors import CheckFailed, Diagnostic, Invalid, Place, Usage
 from jobgen.named_tuple import NamedTuple
 from jobgen.survey.project.detect import Project, detect
 from jobgen.survey.project.folder_listing import PLAIN_PATH, FolderListing, is_wanted
-from jobgen.survey.project.init_questions import LOCAL
+from jobgen.survey.project.init_questions import LOCAL, ChosenCluster
 from jobgen.survey.project.job_text import SCHEMA
 
 JOB = "job.yaml"
@@ -119,6 +119,18 @@ def list_clusters(world: World) -> tuple[dict[str, str], tuple[str, ...]]:
     labels = {file.name: file.origin for file in files} | {LOCAL: "this machine, simulated nodes"}
     own = tuple(f.name for f in files if f.origin != SHIPPED and f.name != LOCAL)
     return labels, own
+
+
+def read_cluster(world: World, name: str) -> ChosenCluster:
+    """What ``init`` writes of a cluster; nothing where its profile has errors, which ``plan``
+    reports."""
+    from jobgen.app.clusters import find
+
+    try:
+        profile = find(world, name).loaded.value
+    except Invalid:
+        return ChosenCluster()
+    return ChosenCluster(profile.scheduler == "local", profile.nodes.gpus_per_node)
 
 
 def _refuse(world: World, path: Path) -> Usage:

@@ -15,7 +15,7 @@ from jobgen.named_tuple import NamedTuple
 
 SBATCH_OPTIONS = "long options of sbatch"
 _FILES: Mapping[str, type[Form]] = {"job.yaml": JobSpec, "cluster.yaml": ClusterProfile}
-_FORMS = {"slurm": SBATCH_OPTIONS, "gpu": "a name of the table below"}
+_FORMS = {"slurm": SBATCH_OPTIONS, "gpu": "a name of the GPU catalogue"}
 
 
 class KeyEntry(NamedTuple):

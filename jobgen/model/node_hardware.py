@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any, Literal
 
 from jobgen.model.fields import RELEASE, SIZE, YES, check_choice, check_integer, check_text, suggest
 from jobgen.model.form import Check, Form, check_list, key, refuse
 from jobgen.model.units import Release, clip
+from jobgen.wording import join_words
 
 INTRA = ("nvswitch", "nvlink", "infinity-fabric", "pcie")
 _CPUS = r"[0-9]{1,5}(-[0-9]{1,5})?(,[0-9]{1,5}(-[0-9]{1,5})?)*"
@@ -26,11 +28,18 @@ def check_gpu(value: object) -> str | None:
     known = gpus()
     found = next((g.name for g in known.values() if word in (g.name, *g.aliases)), None)
     if found is None:
-        family = [n for n in known if n.lower().startswith(word.lower()[:8])] or list(known)
-        few = ", ".join(family[:6])
-        hint = suggest(word, list(known)) or f"for example {few}; clusters and their GPUs: {_LIST}"
-        raise refuse("J176", f"unknown GPU '{clip(word)}'", hint)
+        raise refuse("J176", f"unknown GPU '{clip(word)}'", _suggest_gpu(word, list(known)))
     return found
+
+
+def _suggest_gpu(word: str, known: Sequence[str]) -> str:
+    """The GPUs that a word is part of (A6000 of RTX-A6000-48GB), else the nearest, else a few."""
+    parts = [name for name in known if word.lower() in name.lower()]
+    if parts:
+        return f"did you mean {join_words(parts[:6], 'or')}?"
+    family = [n for n in known if n.lower().startswith(word.lower()[:8])] or known
+    few = ", ".join(family[:6])
+    return suggest(word, known) or f"for example {few}; clusters and their GPUs: {_LIST}"
 
 
 def check_cpu_list(value: object) -> str:
@@ -49,7 +58,7 @@ class Nodes(Form):
     gpu: str | None = key(
         Check(check_gpu, {"anyOf": [{"form": "gpu"}, {"const": UNKNOWN}]}),
         default=None,
-        doc="GPU model from the GPU catalogue, or unknown.",
+        doc="GPU model; jobgen cluster ls --all lists those of the profiles.",
     )
     cpus: int | None = key(
         check_integer(1, 65_536),

@@ -33,7 +33,8 @@ def command(call: Call, folder: Path) -> None:
     project = initializing.survey_folder(call.world, folder, dry=dry)
     call.output.say(screens.describe_project(project, call.output.talk))
     answers = init_dialog.choose_answers(call, project)
-    text = write_job(project, answers)
+    cluster = initializing.read_cluster(call.world, answers.cluster)
+    text = write_job(project, answers, cluster)
     written = None if dry else initializing.write_files(call.world, folder, text)
     call.answer(
         lambda: screens.data(project, answers, text, written),

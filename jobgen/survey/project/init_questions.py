@@ -46,6 +46,15 @@ class JobAnswers(NamedTuple):
     time: str = "1h"
 
 
+class ChosenCluster(NamedTuple):
+    """What the job file needs to know of the cluster that was chosen."""
+
+    is_here: bool = False
+    """Whether its jobs run on this machine."""
+    gpus_per_node: int = 0
+    """0 if that is not known."""
+
+
 def ask_program(project: Project) -> InitQuestion:
     """Which program to run; the likeliest is the default."""
     offered = tuple(OfferedAnswer(p.path, f"uses {p.traits.title}") for p in project.programs)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from jobgen.named_tuple import NamedTuple
 from jobgen.survey.project.detect import Project
 from jobgen.survey.project.environment_advice import advise_environment
-from jobgen.survey.project.init_questions import ALL, LOCAL, JobAnswers
+from jobgen.survey.project.init_questions import ALL, LOCAL, ChosenCluster, JobAnswers
 from jobgen.survey.project.training_programs import TrainingProgram
 
 SCHEMA = "job.schema.json"
@@ -28,20 +28,21 @@ class LauncherChoice(NamedTuple):
     run: str
 
 
-def write_job(project: Project, answers: JobAnswers) -> str:
-    """The file's text."""
+def write_job(project: Project, answers: JobAnswers, cluster: ChosenCluster | None = None) -> str:
+    """The file's text; ``cluster`` is read from the profile."""
+    cluster = cluster or ChosenCluster(is_here=answers.cluster == LOCAL)
     program = project.find_program(answers.program)
     launcher = choose_launcher(project, program, answers)
     lines = [
         f"# yaml-language-server: $schema=./{SCHEMA}",
         *(f"# {line}" for line in _list_remarks(program)),
         f"name: {project.name}",
-        *_list_resources(answers),
+        *_list_resources(answers, cluster),
     ]
     if launcher.value:
         lines.append(_comment(f"launcher: {launcher.value}", launcher.why))
     lines.append(_comment(f"run: {launcher.run}", "runs in an uploaded copy of this folder"))
-    lines += [*_list_upload(project), "", *_list_environment(project, program, answers)]
+    lines += [*_list_upload(project), "", *_list_environment(project, program, answers, cluster)]
     return "\n".join(lines) + "\n"
 
 
@@ -85,14 +86,18 @@ def _list_remarks(program: TrainingProgram) -> Iterator[str]:
         yield f"{program.path} requires arguments; add them to run: {names}"
 
 
-def _list_resources(answers: JobAnswers) -> Iterator[str]:
-    here = "this machine, simulated nodes" if answers.cluster == LOCAL else "default"
-    yield _comment(f"cluster: {_quote(answers.cluster)}", f"{here}; -c NAME chooses another")
+def _list_resources(answers: JobAnswers, cluster: ChosenCluster) -> Iterator[str]:
+    here = cluster.is_here
+    where = "this machine" if here else "default"
+    where += ", simulated nodes" * (answers.cluster == LOCAL)
+    yield _comment(f"cluster: {_quote(answers.cluster)}", f"{where}; -c NAME chooses another")
     yield f"nodes: {answers.nodes}"
-    if answers.gpus == ALL and answers.cluster == LOCAL:
+    if answers.gpus == ALL and here and not cluster.gpus_per_node:
         yield _comment("# procs_per_node: 2", "ranks per node; with GPUs, one rank per GPU")
     elif answers.gpus == ALL:
-        yield _comment("# gpus_per_node: 8", "default: all GPUs of each node")
+        where = "this machine" if here else "each node"
+        gpus = f"# gpus_per_node: {cluster.gpus_per_node or 8}"
+        yield _comment(gpus, f"default: all GPUs of {where}")
     else:
         yield f"gpus_per_node: {answers.gpus}"
     yield _comment(f"time: {_quote(answers.time)}", "time limit")
@@ -108,19 +113,25 @@ def _list_upload(project: Project) -> Iterator[str]:
 
 
 def _list_environment(
-    project: Project, program: TrainingProgram, answers: JobAnswers
+    project: Project, program: TrainingProgram, answers: JobAnswers, cluster: ChosenCluster
 ) -> Iterator[str]:
     """How the environment gets onto a cluster, and the options that a site may need."""
+    if cluster.is_here:
+        yield f"# On {answers.cluster}, jobs use the environment that is active in your shell."
+    if answers.cluster == LOCAL or not cluster.is_here:
+        yield from _advise_cluster(project)
+    train = f"# train: {{model: meta-llama/Llama-3.1-8B{_name_framework(program)}}}"
+    yield _comment(train, "your model: plan estimates memory")
+
+
+def _advise_cluster(project: Project) -> Iterator[str]:
+    """How the environment gets onto a cluster, and the options of its sbatch."""
     advice = advise_environment(project)
-    if answers.cluster == LOCAL:
-        yield "# On local, jobs use the environment that is active in your shell."
     yield f"# A cluster does not have this machine's packages. {advice.where}:"
     yield from (f"#   $ {command}" for command in advice.commands)
     yield "# Then uncomment:"
     yield from (f"# {line}" for line in advice.keys)
     yield _comment("# slurm: {partition: gpu, account: NAME}", "options of sbatch, if needed")
-    train = f"# train: {{model: meta-llama/Llama-3.1-8B{_name_framework(program)}}}"
-    yield _comment(train, "your model: plan estimates memory")
 
 
 def _name_framework(program: TrainingProgram) -> str:

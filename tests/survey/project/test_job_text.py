@@ -10,7 +10,12 @@ import pytest
 from jobgen.load import check, load_job
 from jobgen.survey.project.detect import Project, detect
 from jobgen.survey.project.folder_listing import FolderListing
-from jobgen.survey.project.init_questions import JobAnswers, ask_program, list_questions
+from jobgen.survey.project.init_questions import (
+    ChosenCluster,
+    JobAnswers,
+    ask_program,
+    list_questions,
+)
 from jobgen.survey.project.job_text import write_job
 
 GUARD = "if __name__ == '__main__': main()\n"
@@ -174,3 +179,18 @@ def test_the_number_of_ranks_is_the_key_that_counts_on_the_cluster() -> None:
     assert "gpus_per_node" not in here
     assert "\n# gpus_per_node: 8  " in there
     assert "procs_per_node" not in there
+
+
+def test_a_server_of_ones_own_is_this_machine_with_its_gpus_and_without_slurm() -> None:
+    project = make_project("torch-distributed", "nothing")
+    answers = JobAnswers("train.py", "server")
+    text = write_job(project, answers, ChosenCluster(is_here=True, gpus_per_node=2))
+    assert "\n# gpus_per_node: 2          # default: all GPUs of this machine\n" in text
+    assert "\ncluster: server             # this machine; -c NAME chooses another\n" in text
+    assert "On server, jobs use the environment that is active in your shell." in text
+    assert "login host" not in text
+    assert "slurm:" not in text
+    bare = write_job(project, answers, ChosenCluster(is_here=True))
+    assert "\n# procs_per_node: 2  " in bare
+    there = write_job(project, answers, ChosenCluster(gpus_per_node=4))
+    assert "\n# gpus_per_node: 4          # default: all GPUs of each node\n" in there
