@@ -12,6 +12,7 @@ from jobgen.named_tuple import NamedTuple
 if TYPE_CHECKING:
     from jobgen.data.env_variables import EnvVariable, Hearsay, OwnVariable
     from jobgen.data.message_codes import Code
+    from jobgen.data.plan_words import PlanWord
     from jobgen.fabric.variables import VariableDiagnostic
     from jobgen.load.key_reference import KeyEntry
 
@@ -38,6 +39,8 @@ class Explained(NamedTuple):
     """Keys of the same name elsewhere."""
     own: tuple[OwnVariable, ...] = ()
     """Variables of jobgen itself."""
+    words: tuple[PlanWord, ...] = ()
+    """A word of the plan."""
     programs: tuple[tuple[str, str], ...] = ()
     """Framework → what its programs call the settings that the fixes of a code change."""
 
@@ -61,8 +64,7 @@ def explain(word: str | None) -> Explained:
     if "*" in word:
         found = _list_fitting_keys(word) or _family(word)
     else:
-        finders = (_find_key, _variable, _find_own, _find_cause, _find_shown, _find_value)
-        found = next((hit for find in finders if (hit := find(word)) is not None), None)
+        found = next((hit for find in _FINDERS if (hit := find(word)) is not None), None)
     if found is None:
         raise _missing(word)
     return found
@@ -115,6 +117,14 @@ def _find_shown(word: str) -> Explained | None:
     return _explain_code(code) if code else None
 
 
+def _find_word(word: str) -> Explained | None:
+    """A word of the plan, ``MFU``."""
+    from jobgen.data.plan_words import plan_words
+
+    known = plan_words().get(word.lower())
+    return Explained(words=(known,)) if known else None
+
+
 def _find_value(word: str) -> Explained | None:
     """The keys that this may be written for; of one inside another that is alike, the inner."""
     from jobgen.load.key_reference import list_keys
@@ -153,6 +163,18 @@ def _variable(word: str) -> Explained | None:
     asked = word.strip() if word.strip() in said and not equals else name
     rows = (row,) if row else ()
     return Explained((), rows, tuple(said.values()), asked, findings=_judged(row, equals, value))
+
+
+_FINDERS = (
+    _find_key,
+    _variable,
+    _find_own,
+    _find_cause,
+    _find_shown,
+    _find_word,
+    _find_value,
+)
+"""The kinds of words that ``explain`` takes, the first that knows a word before the others."""
 
 
 def _judged(row: EnvVariable | None, equals: str, value: str) -> tuple[VariableDiagnostic, ...]:

@@ -119,7 +119,7 @@ class Lora(Form):
     bits: Literal[4, 8, 16] = key(
         Check(_bits, {"enum": [4, 8, 16]}),
         default=16,
-        doc="Bits of a frozen parameter: 4 for QLoRA.",
+        doc="Bits of a frozen parameter: 4 for QLoRA, 8 for bitsandbytes, which FSDP cannot shard.",
     )
 
 

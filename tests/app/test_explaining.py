@@ -32,6 +32,28 @@ def names(table: str, column: str) -> list[str]:
         return [row[column] for row in csv.DictReader(stream)]
 
 
+WORDS = [word for each in names("plan_words.csv", "words") for word in each.split("|")]
+
+
+@pytest.mark.parametrize("word", [*WORDS, "MFU", "NEEDS", "FULL_SHARD"])
+def test_every_word_of_the_plan_is_explained(word: str) -> None:
+    (row,) = explain(word).words
+    text = screens.screen(explain(word), PLAIN)
+    assert row.meaning[:20] in text
+    assert {key for key in row.keys if key} <= {key.path for key in list_keys()}
+    assert screens.data(explain(word))[0]["kind"] == "word"
+
+
+def test_what_differs_between_the_two_fsdp_is_explained() -> None:
+    wide = Ink(width=1000)
+    first, second = (
+        " ".join(screens.screen(explain(word), wide).split()) for word in ("fsdp", "fsdp2")
+    )
+    assert "one flat parameter" in first
+    assert "each parameter by itself" in second
+    assert "train.strategy.type" in second
+
+
 @pytest.mark.parametrize("name", names("nccl_env.csv", "name"))
 def test_every_row_of_the_table_of_nccl_is_reachable(name: str) -> None:
     found = explain(name)
@@ -144,7 +166,7 @@ def test_a_word_of_a_screen_belongs_to_one_code() -> None:
     assert all(word == word.lower() for word in words)
 
 
-@pytest.mark.parametrize("word", [*TRAITS])
+@pytest.mark.parametrize("word", [name for name in TRAITS if name not in WORDS])
 def test_a_strategy_is_explained_by_its_key(word: str) -> None:
     (key,) = explain(word).keys
     assert key.path == "train.strategy.type"

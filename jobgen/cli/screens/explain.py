@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from jobgen.app.explaining import Explained
     from jobgen.data.env_variables import EnvVariable, Hearsay, OwnVariable
     from jobgen.data.message_codes import Code
+    from jobgen.data.plan_words import PlanWord
     from jobgen.fabric.variables import VariableDiagnostic
     from jobgen.load.key_reference import KeyEntry
 
@@ -52,7 +53,8 @@ def screen(found: Explained, ink: Ink) -> str:
         return _list_keys(found.keys, ink) if found.family else _key(found, ink)
     if len(found.variables) + len(found.hearsay) + len(found.own) > 1 and "*" in found.variable:
         return _family(found, ink)
-    parts = [_own_variable(row, ink) for row in found.own]
+    parts = [_plan_word(row, ink) for row in found.words]
+    parts += [_own_variable(row, ink) for row in found.own]
     parts += [_variable(row, found.variable, ink) for row in found.variables]
     parts += [_hearsay(said, found, ink) for said in found.hearsay]
     parts += [_finding(said, ink) for said in found.findings if said.code != "J304"]
@@ -64,6 +66,7 @@ def data(found: Explained) -> list[dict[str, Any]]:
     return [
         *(_dump_code(code, found) for code in found.codes),
         *({"kind": "key", **key._asdict()} for key in (*found.keys, *found.others)),
+        *({"kind": "word", **row._asdict()} for row in found.words),
         *({"kind": "jobgen", **row._asdict()} for row in found.own),
         *({"kind": "variable", **row._asdict()} for row in found.variables),
         *({"kind": "hearsay", **said._asdict()} for said in found.hearsay),
@@ -125,6 +128,13 @@ def _key(found: Explained, ink: Ink) -> str:
 def _list_keys(keys: Iterable[KeyEntry], ink: Ink) -> str:
     """A line for each key: its path and what it does."""
     return _list_names([(key.path, _plain(key.meaning)) for key in keys], ink)
+
+
+def _plan_word(row: PlanWord, ink: Ink) -> str:
+    width = min(ink.width, _WIDEST)
+    facts = _draw_facts([("Keys", ", ".join(row.keys)), ("Source", row.source)], width)
+    title = ink("strong", row.title) + ", a word of the plan\n"
+    return "\n".join([title, fold(row.meaning, width) + "\n", *([facts] if facts else [])])
 
 
 def _own_variable(row: OwnVariable, ink: Ink) -> str:
