@@ -119,7 +119,10 @@ class Lora(Form):
     bits: Literal[4, 8, 16] = key(
         Check(_bits, {"enum": [4, 8, 16]}),
         default=16,
-        doc="Bits of a frozen parameter: 4 for QLoRA, 8 for bitsandbytes, which FSDP cannot shard.",
+        doc=(
+            "Bits of a frozen parameter: 16, or 8 or 4 (QLoRA) with bitsandbytes, whose 8-bit "
+            "parameters FSDP cannot shard."
+        ),
     )
 
 

@@ -19,6 +19,7 @@ from jobgen.strategy.choice.assumptions import list_assumptions
 from jobgen.strategy.choice.offer import Advice, Offer
 from jobgen.strategy.choice.price_comparison import list_break_evens
 from jobgen.strategy.estimate import GIB, Component, Moment, Verdict, Volume
+from jobgen.strategy.setup import Adapters
 from tests.cli import advised as made
 
 GOLDEN = Path(__file__).parent / "advice"
@@ -159,6 +160,14 @@ def test_what_is_needed_beside_the_gpu_is_named_where_it_is_needed() -> None:
     text = shown(memory=made.FSDP.memory._replace(host=2 * GIB, pinned=GIB, nvme=3 * GIB))
     assert "2.0 GiB of 1.0 TiB host memory per node (1.0 GiB pinned); 3.0 GiB NVMe" in text
     assert "outside" not in shown(memory=made.FSDP.memory._replace(checkpoint=0.0))
+
+
+def test_adapters_are_named_with_the_layers_that_have_them() -> None:
+    adapters = (Adapters(16, (), 8), Adapters(16, ("q_proj", "v_proj")))
+    setups = [made.FSDP.setup._replace(adapters=each) for each in adapters]
+    first, second = (shown(setup=setup) for setup in setups)
+    assert ", LoRA of rank 16 on every linear layer, 8-bit weights, bf16" in first
+    assert ", LoRA of rank 16 on q_proj v_proj, bf16" in second
 
 
 def test_what_does_not_shrink_is_said() -> None:

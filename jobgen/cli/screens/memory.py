@@ -99,9 +99,20 @@ def round_parts(parts: Sequence[Component]) -> list[str]:
 def format_setting(option: StrategyOption) -> str:
     """What is estimated: ``FSDP, bf16-mixed, seq_len 2048 (assumed), micro-batch 2``."""
     setup = option.setup
-    words = [format_strategy(option), defuse(setup.recipe.name), *list_sizes(setup)]
+    words = [format_strategy(option), *_list_adapters(setup), defuse(setup.recipe.name)]
+    words += list_sizes(setup)
     words += [f"optimizer {option.optimizer} (assumed)"] if "optimizer" in setup.assumed else []
     return ", ".join(words)
+
+
+def _list_adapters(setup: Setup) -> list[str]:
+    """``LoRA of rank 16 on every linear layer, 4-bit weights``; nothing without adapters."""
+    adapters = setup.adapters
+    if adapters is None:
+        return []
+    layers = defuse(" ".join(adapters.targets)) or "every linear layer"
+    weights = [f"{adapters.bits}-bit weights"] if adapters.bits < 16 else []
+    return [f"LoRA of rank {adapters.rank} on {layers}", *weights]
 
 
 def format_strategy(option: StrategyOption) -> str:
