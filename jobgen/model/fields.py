@@ -224,16 +224,15 @@ def check_choice(
     aliases: Mapping[str, str] | None = None,
 ) -> Check[Any]:
     """A check for one of these words, with did-you-mean."""
-    every = [*words, *(aliases or {})]
 
     def check(value: object) -> str:
         word = check_text(value)
         word = (aliases or {}).get(word, word)
         if word not in words:
-            raise refuse("J123", f"unknown {what} '{clip(word)}'", suggest(word, every))
+            raise refuse("J123", f"unknown {what} '{clip(word)}'", suggest(word, words))
         return word
 
-    return Check(check, {"enum": every})
+    return Check(check, {"enum": [*words, *(aliases or {})]})
 
 
 def hint_at(check: Check[T], hints: Mapping[str, str]) -> Check[T]:
