@@ -99,9 +99,9 @@ def find_framework(ready: PreparedJob, lines: Sequence[str]) -> str:
     return recognize_framework([*list_programs(ready.job), *list_frame_files(lines)])
 
 
-def is_other(framework: str, shown: str) -> bool:
+def is_other(framework: str | None, shown: str) -> bool:
     """Whether a job's framework is known and is not that which its log shows."""
-    return bool(shown) and framework not in (*_GENERAL, "auto", shown)
+    return bool(shown) and framework not in (None, *_GENERAL, shown)
 
 
 def list_programs(job: Loaded[JobSpec]) -> Iterator[str]:
