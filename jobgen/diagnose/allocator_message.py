@@ -98,14 +98,14 @@ def blame_occupant(cause: FailureCause) -> FailureCause:
     if message is None or not message.occupants:
         return cause
     names = join_words([str(pid) for pid, _ in message.occupants], "and")
-    several = len(message.occupants) > 1
     held = format_gib(sum(size for _, size in message.occupants))
-    who = f"processes {names} hold" if several else f"process {names} holds"
+    who, them = f"process {names} holds", "it"
+    if len(message.occupants) > 1:
+        who, them = f"processes {names} hold", "them"
+    lacking = f"{format_gib(message.wanted)} was wanted, {format_gib(message.free)} free"
     says = (
-        f"{who} {held} of the GPU; {format_gib(message.wanted)} was wanted, "
-        f"{format_gib(message.free)} free: end {'them' if several else 'it'} (nvidia-smi on the "
-        f"node names {'them' if several else 'it'}); if ranks of this job share the GPU, call "
-        "torch.cuda.set_device(LOCAL_RANK) first"
+        f"{who} {held} of the GPU; {lacking}: end {them} (nvidia-smi on the node names {them}); "
+        "if ranks of this job share the GPU, call torch.cuda.set_device(LOCAL_RANK) first"
     )
     return cause._replace(kind=CauseKind.GPU_OCCUPIED, says=says)
 
