@@ -7,7 +7,9 @@ The message is that of torch 2.1 and later (c10/cuda/CUDACachingAllocator.cpp, `
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
+from jobgen.diagnose.log_lines import ProcessLog
 from jobgen.model.cause import CauseKind, FailureCause
 from jobgen.named_tuple import NamedTuple
 from jobgen.wording import join_words
@@ -92,22 +94,27 @@ def _list_others(text: str, unallocated: float) -> tuple[tuple[int, float], ...]
     return tuple(each for each in listed if each != own) if own else ()
 
 
-def blame_occupant(cause: FailureCause) -> FailureCause:
-    """An error of GPU memory as one of other processes on the GPU, where these hold what lacked."""
+def blame_occupant(cause: FailureCause, streams: Sequence[ProcessLog]) -> FailureCause:
+    """An error of GPU memory as one of other processes on the GPU, where these hold what lacked.
+
+    If a launcher names one of them as a process of this job, its ranks share a GPU.
+    """
     message = read_allocator_message(cause.text) if cause.kind == CauseKind.GPU_MEMORY else None
     if message is None or not message.occupants:
         return cause
-    names = join_words([str(pid) for pid, _ in message.occupants], "and")
+    pids = [str(pid) for pid, _ in message.occupants]
+    who, what = f"process {pids[0]} holds", "end it (nvidia-smi on the node shows whose it is)"
+    if len(pids) > 1:
+        who = f"processes {join_words(pids, 'and')} hold"
+        what = "end them (nvidia-smi on the node shows whose they are)"
     held = format_gib(sum(size for _, size in message.occupants))
-    who, them = f"process {names} holds", "it"
-    if len(message.occupants) > 1:
-        who, them = f"processes {names} hold", "them"
     lacking = f"{format_gib(message.wanted)} was wanted, {format_gib(message.free)} free"
-    says = (
-        f"{who} {held} of the GPU; {lacking}: end {them} (nvidia-smi on the node names {them}); "
-        "if ranks of this job share the GPU, call torch.cuda.set_device(LOCAL_RANK) first"
-    )
-    return cause._replace(kind=CauseKind.GPU_OCCUPIED, says=says)
+    says = f"{who} {held} of the GPU; {lacking}"
+    ranks = re.compile(rf"\bpid: (?:{'|'.join(pids)})\)|\bSending process (?:{'|'.join(pids)}) ")
+    if any(ranks.search(line.text) for stream in streams for line in stream.lines):
+        what = "ranks of this job share it: call torch.cuda.set_device(LOCAL_RANK) first"
+        return cause._replace(kind=CauseKind.GPU_OCCUPIED, retry="no", says=f"{says}; {what}")
+    return cause._replace(kind=CauseKind.GPU_OCCUPIED, says=f"{says}: {what}")
 
 
 def format_gib(size: float) -> str:

@@ -71,7 +71,7 @@ def find_cause(evidence: Evidence) -> FailureCause | None:
     cause = describe_mismatch(cause, case.streams)
     cause = find_mixed_calls(cause, case.streams)
     cause = describe_network_fault(cause, case.streams, case.seen)
-    cause = blame_occupant(cause)
+    cause = blame_occupant(cause, case.streams)
     cause = conclude(cause, case.seen, case.suspects, evidence, case.streams)
     return cause._replace(start=evidence.start, task=evidence.task)
 

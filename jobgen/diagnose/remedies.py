@@ -76,7 +76,8 @@ def _list_fixes(cause: FailureCause) -> list[str]:
         return order_memory_fixes(fixes, cause)
     if cause.kind == CauseKind.GPU_OCCUPIED and read_allocator_message(cause.text):
         less = order_memory_fixes(get_cause(CauseKind.GPU_MEMORY).fixes, cause)
-        return [*fixes, *less]
+        # ranks that share a GPU do so on every node
+        return less if cause.retry == "no" else [*fixes, *less]
     return fixes
 
 

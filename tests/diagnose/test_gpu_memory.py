@@ -57,6 +57,19 @@ def test_another_process_that_holds_what_lacked_is_the_cause(processes: str, who
     assert any("train.micro_batch=1" in remedy.command for remedy in list_remedies(cause)[1:])
 
 
+def test_another_rank_on_the_gpu_is_no_fault_of_the_node() -> None:
+    cause = diagnose_failure(
+        "Traceback (most recent call last):",
+        '  File "/a/train.py", line 3, in <module>',
+        "    main()",
+        write(f"Process 12350 has 12.00 GiB memory in use. {OWN}"),
+        "W1127 10:02:12.001000 12345 torch/distributed/elastic/multiprocessing/api.py:900] "
+        "Sending process 12350 closing signal SIGTERM",
+    )
+    assert (cause.kind, cause.retry) == ("gpu_occupied", "no")
+    assert list_remedies(cause)[0].text == "call torch.cuda.set_device(LOCAL_RANK) first"
+
+
 @pytest.mark.parametrize(
     "processes",
     [
