@@ -55,23 +55,23 @@ def diagnose(world: World, words: Sequence[str]) -> Diagnosed:
     A path that exists counts before a run of that name. Raises Missing, Unreachable, JobgenError.
     """
     if list(words) == ["-"]:
-        return _diagnose_stdin()
+        return _diagnose_stdin(world)
     paths = [Path(word) for word in words]
     missing = [str(path) for path in paths if not path.exists()]
     if not missing:
-        return _diagnose_paths(paths)
+        return _diagnose_paths(world, paths)
     if len(words) > 1 or "/" in missing[0] or missing[0].endswith(_LOG_NAMES):
         raise Missing(f"no such file or folder: {missing[0]}", hint="list your runs: jobgen ls")
     return _diagnose_run(world, words[0])
 
 
-def _diagnose_stdin() -> Diagnosed:
+def _diagnose_stdin(world: World) -> Diagnosed:
     """What a pipe holds, by way of a file: only a part of a large log is read."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "stdin"
         with path.open("wb") as file:
             shutil.copyfileobj(sys.stdin.buffer, file)
-        found = _diagnose_paths([path])
+        found = _diagnose_paths(world, [path])
     cause = found.cause and found.cause._replace(file="-")
     return found._replace(what="standard input", cause=cause)
 
@@ -111,21 +111,40 @@ def _remark(transport: Transport, record: RunRecord) -> str:
     return find_remark(evidence) if evidence is not None else ""
 
 
-def _diagnose_paths(paths: Sequence[Path]) -> Diagnosed:
-    from jobgen.app.checked_fixes import generalize
+def _diagnose_paths(world: World, paths: Sequence[Path]) -> Diagnosed:
     from jobgen.diagnose import find_cause
-    from jobgen.diagnose.program_framework import list_frame_files, recognize_framework
     from jobgen.diagnose.remarks import find_remark
-    from jobgen.diagnose.remedies import list_remedies
 
     evidence, files = _gather(paths)
     cause = find_cause(evidence)
     what = " ".join(map(str, paths))
     if cause is None:
         return Diagnosed(what, None, None, files, remark=find_remark(evidence))
-    framework = recognize_framework(list_frame_files(log.text for log in evidence.logs))
-    remedies = generalize(list_remedies(cause), framework)
+    remedies = _list_logged_remedies(world, cause, [log.text for log in evidence.logs])
     return Diagnosed(what, cause, None, files, tuple(remedies))
+
+
+def _list_logged_remedies(
+    world: World, cause: FailureCause, texts: Sequence[str]
+) -> Sequence[Remedy]:
+    """What to do about a failure that logs alone show; commands, where the job file of the current
+    folder starts their program and names its cluster."""
+    from jobgen.app.checked_fixes import (
+        FailedJob,
+        find_logged_cluster,
+        find_logged_job,
+        generalize,
+        try_fixes,
+    )
+    from jobgen.diagnose.program_framework import list_frame_files, recognize_framework
+    from jobgen.diagnose.remedies import list_remedies
+
+    framework = recognize_framework(list_frame_files(texts))
+    job = find_logged_job(world, texts, framework)
+    if job is not None and (cluster := find_logged_cluster(world, job)):
+        failed = FailedJob(Path("job.yaml"), cluster, cluster, lines=cause.lines)
+        return try_fixes(world, failed, list_remedies(cause, cluster=cluster))
+    return generalize(list_remedies(cause), framework, job)
 
 
 def _gather(paths: Sequence[Path]) -> tuple[Evidence, int]:

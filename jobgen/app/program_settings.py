@@ -17,6 +17,21 @@ if TYPE_CHECKING:
 _SETTING = re.compile(r"--set train\.(\S+)=(\S+)")
 _GENERAL = ("", "none", "torch")
 """Frameworks of the plan that leave open which options the program has."""
+_CONFIGURED = "--deepspeed=FILE"
+"""The option that names a configuration of DeepSpeed, which has the setting."""
+_LOSSES = {
+    "fused": "a fused cross-entropy, such as Liger's,",
+    "chunked": "one in chunks (ChunkedLossWrapper)",
+}
+_PHRASES = {
+    "micro_batch": "the batch size per GPU to {}",
+    "activation_checkpointing": "activation checkpointing to {}",
+    "strategy": "the sharding to {}",
+    "loss": "the loss to {}",
+    "gradient_clipping": "gradient clipping to {}",
+    "timeout": "the timeout of its process group to {}",
+}
+"""Key of ``train`` → what a program without options that are known has it as."""
 
 
 def describe_setting(value: str, framework: str = "", job: Loaded[JobSpec] | None = None) -> str:
@@ -30,18 +45,24 @@ def describe_setting(value: str, framework: str = "", job: Loaded[JobSpec] | Non
     if section != "train":
         return f"--{rest or value} for sbatch" if dot or value.startswith("mem=") else ""
     from jobgen.strategy.setting_names import can_set, locate_settings, name_setting
+    from jobgen.strategy.supported import get_small_loss
 
     key, _, word = rest.partition("=")
-    if not can_set(framework, key, word):
+    if key == "loss":
+        word = get_small_loss(framework) or ""
+    if not word or not can_set(framework, key, word):
         return ""
-    if job and (written := _find_written(job, framework, key, word)):
+    if job and (written := find_written(job, framework, key, word)):
         return written
     name = name_setting(framework, key, word)
-    return f"{name} {locate_settings(framework)}".rstrip() if name else _name_key(rest, job)
+    if name.endswith(_CONFIGURED):
+        name += f" ({name_setting('deepspeed', key, word)} in FILE)"
+    return f"{name} {locate_settings(framework)}".rstrip() if name else _name_key(key, word, job)
 
 
-def _find_written(job: Loaded[JobSpec], framework: str, key: str, word: str) -> str:
-    """The option of ``run`` that sets this key, with the other value and its place."""
+def find_written(job: Loaded[JobSpec], framework: str, key: str, word: str) -> str:
+    """The option of ``run`` that sets this key, with the other value and its place; empty if there
+    is none."""
     from jobgen.resolve.arguments import find_option
     from jobgen.strategy.setting_names import name_setting
 
@@ -57,15 +78,17 @@ def _find_written(job: Loaded[JobSpec], framework: str, key: str, word: str) -> 
     return ""
 
 
-def _name_key(setting: str, job: Loaded[JobSpec] | None) -> str:
-    """jobgen's key, and where the job sets it for its plan."""
-    key = setting.partition("=")[0].split(".")
-    path = ("train", *key)
+def _name_key(key: str, word: str, job: Loaded[JobSpec] | None) -> str:
+    """A setting in words, and where the job sets jobgen's key of it for its plan."""
+    from jobgen.strategy.spec import TRAITS
+
+    path = ("train", *key.split("."))
     place = job.find_place(*path) if job and path in {*job.places, *job.overrides} else None
-    also = (
-        f", and train.{'.'.join(key)} in {place.file}:{place.line}" if place and place.line else ""
-    )
-    return f"{setting} in the program{also}"
+    also = f", and train.{key} in {place.file}:{place.line}" if place and place.line else ""
+    value = _LOSSES.get(word, word) if key == "loss" else word
+    value = TRAITS[word].title if key == "strategy" and word in TRAITS else value
+    phrase = _PHRASES.get(key, f"{key}={{}}").format(value)
+    return f"{phrase} in the program{also}"
 
 
 def find_framework(ready: PreparedJob, lines: Sequence[str]) -> str:
@@ -73,10 +96,16 @@ def find_framework(ready: PreparedJob, lines: Sequence[str]) -> str:
     planned = ready.plan.other.get("framework")
     if planned is not None and planned.value not in _GENERAL:
         return str(planned.value)
-    return recognize_framework([*_list_files(ready.job), *list_frame_files(lines)])
+    return recognize_framework([*list_programs(ready.job), *list_frame_files(lines)])
 
 
-def _list_files(job: Loaded[JobSpec]) -> Iterator[str]:
+def is_other(framework: str | None, shown: str) -> bool:
+    """Whether a job's framework is known and is not that which its log shows."""
+    return bool(shown) and framework not in (None, *_GENERAL, shown)
+
+
+def list_programs(job: Loaded[JobSpec]) -> Iterator[str]:
+    """The Python files that a job starts."""
     for program, _ in job.programs:
         yield from [program.script] if program.script else []
         yield from [f"{program.module.replace('.', '/')}.py"] if program.module else []
@@ -86,18 +115,50 @@ def _list_files(job: Loaded[JobSpec]) -> Iterator[str]:
 
 def name_passed(settings: Iterable[str], ready: PreparedJob) -> str:
     """The options by which jobgen passes these settings to the program; empty if it passes none."""
+    scripts = _join_scripts(ready)
+    names = list(_name_options(settings, ready))
+    return " ".join(n for n in names if n and re.split("[= ]", n)[0].encode() in scripts)
+
+
+def is_set(setting: str, ready: PreparedJob) -> bool:
+    """Whether the job has this variable, passes this option to its program, or has a monitor: what
+    that shows is there, and another period shows no more."""
+    if setting.startswith("monitor="):
+        return ready.plan.monitor is not None
+    section, _, rest = setting.partition(".")
+    name, _, value = rest.partition("=")
+    if section == "env":
+        return ready.job.value.env.get(name) == value
+    option = next(_name_options([setting], ready))
+    pattern = rb"(?<![\w-])" + re.escape(option.encode()) + rb"(?![\w.-])"
+    return bool(option) and re.search(pattern, _join_scripts(ready)) is not None
+
+
+def is_of_program(setting: str, ready: PreparedJob) -> bool:
+    """Whether the program alone has a setting of ``train``: jobgen passes no loss, and no option
+    that stands in ``run``."""
+    section, _, rest = setting.partition(".")
+    key, _, word = rest.partition("=")
+    if section != "train":
+        return False
+    planned = ready.plan.other.get("framework")
+    framework = str(planned.value) if planned is not None else ""
+    return key == "loss" or bool(find_written(ready.job, framework, key, word))
+
+
+def _join_scripts(ready: PreparedJob) -> bytes:
+    return b"".join(file.content for file in ready.bundle.files if file.path.endswith(".sh"))
+
+
+def _name_options(settings: Iterable[str], ready: PreparedJob) -> Iterator[str]:
+    """What the job's framework calls each setting; empty if it has no option for it."""
     from jobgen.strategy.setting_names import name_setting
 
     planned = ready.plan.other.get("framework")
     framework = str(planned.value) if planned is not None else ""
-    scripts = b"".join(file.content for file in ready.bundle.files if file.path.endswith(".sh"))
-    names = []
     for setting in settings:
         key, _, word = setting.removeprefix("train.").partition("=")
-        name = name_setting(framework, key, word) if setting.startswith("train.") else ""
-        option = name.split("=")[0].split(" ")[0]
-        names += [name] if option and option.encode() in scripts else []
-    return " ".join(names)
+        yield name_setting(framework, key, word) if setting.startswith("train.") else ""
 
 
 def list_names(fixes: str) -> list[tuple[str, str]]:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from jobgen.diagnose.allocator_message import read_allocator_message
 from jobgen.diagnose.failure_rules import get_cause
+from jobgen.diagnose.memory_fixes import order_memory_fixes
 from jobgen.diagnose.tracebacks import find_own_place
-from jobgen.model.cause import FailureCause
+from jobgen.model.cause import CauseKind, FailureCause
 from jobgen.named_tuple import NamedTuple
 
 
@@ -52,7 +54,7 @@ def list_remedies(
     }
     said = _split_says(cause.says)
     remedies = [Remedy(said)] if said else []
-    for fix in get_cause(cause.kind).fixes:
+    for fix in _list_fixes(cause):
         match = _COMMAND.fullmatch(fix)
         remedy = Remedy(fix)
         if match is not None:
@@ -64,6 +66,19 @@ def list_remedies(
             filled = filled._replace(command=filled.command.replace("--rank", words))
         remedies += [filled] if filled is not None else []
     return remedies
+
+
+def _list_fixes(cause: FailureCause) -> list[str]:
+    """The fixes of the kind; where memory of a GPU lacked because others hold it, those for less
+    memory follow."""
+    fixes = list(get_cause(cause.kind).fixes)
+    if cause.kind == CauseKind.GPU_MEMORY:
+        return order_memory_fixes(fixes, cause)
+    if cause.kind == CauseKind.GPU_OCCUPIED and read_allocator_message(cause.text):
+        less = order_memory_fixes(get_cause(CauseKind.GPU_MEMORY).fixes, cause)
+        # ranks that share a GPU do so on every node
+        return less if cause.retry == "no" else [*fixes, *less]
+    return fixes
 
 
 def _split_says(says: str) -> str:

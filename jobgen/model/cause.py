@@ -15,6 +15,7 @@ class CauseKind(StrEnum):
 
     EXCEPTION = "exception"
     GPU_MEMORY = "gpu_memory"
+    GPU_OCCUPIED = "gpu_occupied"
     HOST_MEMORY = "host_memory"
     SETUP = "setup"
     """A line of setup, or a check of jobgen before the program started."""

@@ -14,6 +14,7 @@ from jobgen.model.trained import ModelShape, is_function
 from jobgen.named_tuple import NamedTuple
 from jobgen.resolve.inputs import Inputs
 from jobgen.resolve.measured import UNMEASURED, advise_measuring, find_measured
+from jobgen.resolve.quantized import has_other_quantizer
 from jobgen.resolve.torch_settings import has_expandable_segments, rounds_to_tf32
 
 if TYPE_CHECKING:
@@ -104,6 +105,7 @@ def build_request(
         spare_gpus=spare,
         expandable=expandable,
         unset_network=unset,
+        other_quantizer=has_other_quantizer(look),
         tf32=not size.amd and rounds_to_tf32(look, words),
     )
     if train.config is not None:

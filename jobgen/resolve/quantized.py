@@ -1,4 +1,4 @@
-"""Whether FSDP can shard the quantized weights of a job with adapters."""
+"""Whether a strategy can shard the quantized weights of a job with adapters."""
 
 from __future__ import annotations
 
@@ -26,21 +26,28 @@ def _list_texts(look: Inputs) -> tuple[str, ...]:
     return (job.run, *job.list_setup(), *job.env.values(), *(look.facts.sources or {}).values())
 
 
+def has_other_quantizer(look: Inputs) -> bool:
+    """Whether the job names another library than bitsandbytes that quantizes weights."""
+    return any(_OTHERS.search(text) for text in _list_texts(look))
+
+
 def check_quantized(look: Inputs, decided: Strategy, train: Train) -> Iterator[PlanCheck]:
-    """A failure where FSDP would have to shard the 8-bit weights of bitsandbytes."""
+    """A failure where FSDP or ZeRO-3 would have to shard the 8-bit weights of bitsandbytes."""
     from jobgen.strategy.supported import can_shard
 
     able = can_shard(train.strategy.type, train, decided.framework)
-    if able or any(_OTHERS.search(text) for text in _list_texts(look)):
+    if able or has_other_quantizer(look):
         return
-    errors = {
-        "fsdp": "Cannot flatten integer dtype tensors",
-        "fsdp2": "'Parameter' object has no attribute 'CB'",
+    weights = "the 8-bit weights of bitsandbytes"
+    messages = {
+        "fsdp": f"FSDP cannot shard {weights}, and stops: Cannot flatten integer dtype tensors",
+        "fsdp2": f"FSDP cannot shard {weights}, and stops: "
+        "'Parameter' object has no attribute 'CB'",
+        "zero": f"ZeRO-3 does not shard {weights}: each GPU keeps all of them",
     }
-    error = errors[decided.trait.family]
-    message = f"FSDP cannot shard the 8-bit weights of bitsandbytes, and stops: {error}"
+    message = messages[decided.trait.family]
     dtype = f"torch.{_DTYPES[decided.precision]}"
-    hint = f"set bits: 4, with {_QUANT_STORAGE}={dtype} in BitsAndBytesConfig, or strategy: ddp"
+    hint = f"set bits: 4, with {_QUANT_STORAGE}={dtype} in BitsAndBytesConfig, or strategy: auto"
     yield PlanCheck("fail", message, UNSHARDED, hint, look.spec.find_place("train", "lora", "bits"))
 
 

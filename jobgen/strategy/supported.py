@@ -117,13 +117,16 @@ _WITHOUT_BITSANDBYTES = ("megatron", "torchtitan")
 
 
 def can_shard(name: str, train: Train, framework: str) -> bool:
-    """Whether this strategy can shard the frozen weights: FSDP cannot those of bitsandbytes in 8
-    bits.
+    """Whether this strategy can shard the frozen weights: FSDP and ZeRO-3 cannot those of
+    bitsandbytes in 8 bits.
 
     FSDP1 flattens no integers (torch 2.13, fsdp/_flat_param.py); FSDP2 makes plain parameters of
     them, without the scales that ``Linear8bitLt.forward`` reads (bitsandbytes 0.50,
-    nn/modules.py); accelerate 1.15 leaves only 4-bit ones out of it (utils/fsdp_utils.py).
+    nn/modules.py); accelerate 1.15 leaves only 4-bit ones out of it (utils/fsdp_utils.py). ZeRO-3
+    frees the parameter (DeepSpeed 0.19, runtime/zero/partition_parameters.py), while the layer
+    keeps the whole weight in its own ``state.CB``.
     """
     integers = train.lora is not None and train.lora.bits == 8
-    sharded = TRAITS[name].family in {"fsdp", "fsdp2"}
+    trait = TRAITS[name]
+    sharded = trait.family in {"fsdp", "fsdp2"} or (trait.family, trait.stage) == ("zero", 3)
     return not (integers and sharded) or framework in _WITHOUT_BITSANDBYTES

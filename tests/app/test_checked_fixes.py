@@ -14,6 +14,7 @@ from jobgen.model.record import JobId, Login, RunRecord, Site
 JOB = "name: llama\nnodes: 2\nprocs_per_node: 2\ntime: 1h\nrun: train.py\n"
 FASTER = "jobgen submit job.yaml --set env.NCCL_DEBUG=INFO"
 LONGER = Remedy("if a long phase is expected", "jobgen submit job.yaml --set train.timeout=2h")
+TIMEOUT = "the timeout of its process group to 2h"
 
 
 @pytest.fixture
@@ -40,7 +41,7 @@ def test_a_command_keeps_what_the_job_was_submitted_with(world: World) -> None:
 
 def test_a_setting_that_changes_nothing_is_one_of_the_program(world: World) -> None:
     (fix,) = check_fixes(world, run(), [LONGER])
-    assert fix == Remedy("if a long phase is expected: set timeout=2h in the program")
+    assert fix == Remedy(f"if a long phase is expected: set {TIMEOUT} in the program")
 
 
 def test_a_job_that_names_its_cluster_needs_no_option(world: World, tmp_path: Path) -> None:
@@ -114,7 +115,7 @@ def fix(world: World, remedy: Remedy, run_line: str, train: str = "") -> list[Re
         ("train.py --per_device_train_batch_size=4", "--per_device_train_batch_size=1 in run"),
         ("train.py --micro-batch-size 4", "--micro-batch-size 1 in run"),
         ("-m torchtitan.train --config llama3_8b", "--training.local_batch_size 1"),
-        ("train.py", "micro_batch=1 in the program"),
+        ("train.py", "the batch size per GPU to 1 in the program"),
     ],
 )
 def test_a_setting_of_a_job_without_train_is_an_option_of_its_program(
@@ -133,7 +134,8 @@ def test_an_option_is_named_with_those_that_it_needs(world: World) -> None:
 def test_a_setting_that_only_the_plan_reads_is_named_with_its_line(world: World) -> None:
     (found,) = fix(world, SMALLER, "train.py", "train:\n  framework: none\n  micro_batch: 4\n")
     assert found.text == (
-        "set micro_batch=1 in the program, and train.micro_batch in job.yaml:8: keep the batch"
+        "set the batch size per GPU to 1 in the program, and train.micro_batch in job.yaml:8: "
+        "keep the batch"
     )
 
 
@@ -175,3 +177,50 @@ def test_a_log_names_the_options_of_its_framework() -> None:
         Remedy("set --training.local_batch_size 1: keep the batch")
     ]
     assert not generalize([SHARDED], "megatron")
+
+
+LESS_LOSS = Remedy("no logits", "jobgen submit job.yaml --set train.loss=fused")
+
+
+@pytest.mark.parametrize(
+    ("framework", "text"),
+    [
+        ("hf-trainer", "set --use_liger_kernel true: no logits"),
+        ("torchtitan", "set the loss to one in chunks (ChunkedLossWrapper) in the program"),
+        ("", "set the loss to a fused cross-entropy, such as Liger's, in the program: no logits"),
+    ],
+)
+def test_the_loss_is_named_as_its_framework_has_it(framework: str, text: str) -> None:
+    (found,) = generalize([LESS_LOSS], framework)
+    assert found.text.startswith(text)
+    assert not generalize([LESS_LOSS], "megatron")
+
+
+def test_a_sharding_is_named_in_words_or_with_the_key_of_its_file() -> None:
+    assert generalize([SHARDED]) == [Remedy("set the sharding to ZeRO-3 in the program: shard it")]
+    assert generalize([SHARDED], "hf-trainer") == [
+        Remedy("set --deepspeed=FILE (zero_optimization.stage: 3 in FILE): shard it")
+    ]
+
+
+def test_a_loss_and_an_option_of_run_are_settings_of_the_program(
+    world: World, tmp_path: Path
+) -> None:
+    (tmp_path / "train.py").write_text("from transformers import HfArgumentParser\n")
+    train = "train: {framework: hf-trainer, strategy: ddp}\n"
+    program = "train.py --per_device_train_batch_size 4"
+    assert fix(world, LESS_LOSS, program, train) == [
+        Remedy("set --use_liger_kernel true: no logits")
+    ]
+    assert fix(world, SMALLER, program, train) == [
+        Remedy("set --per_device_train_batch_size 1 in run, job.yaml:5: keep the batch")
+    ]
+
+
+def test_what_the_job_has_already_is_left_out(world: World, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("from transformers import HfArgumentParser\n")
+    train = "train: {framework: hf-trainer, strategy: ddp, activation_checkpointing: full}\n"
+    full = Remedy("", "jobgen submit job.yaml --set train.activation_checkpointing=full")
+    assert fix(world, full, "train.py", train) == []
+    variable = Remedy("", "jobgen submit job.yaml --set env.NCCL_DEBUG=INFO")
+    assert fix(world, variable, "train.py", "env: {NCCL_DEBUG: INFO}\n") == []

@@ -105,3 +105,44 @@ def test_what_slurm_wrote_tells_jobs_apart(world: World, tmp_path: Path) -> None
         (tmp_path / name).write_text(TRACE + "KeyError: 'x'\n" + end)
     with pytest.raises(Usage, match="of job 41"):
         diagnose(world, [str(tmp_path / "a.log"), str(tmp_path / "b.log")])
+
+
+OUT_OF_MEMORY = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"
+
+
+@pytest.mark.parametrize(
+    ("job", "text", "command"),
+    [
+        ("run: train.py --micro-batch-size 4\n", "set --micro-batch-size 1 in run, job.yaml:2", ""),
+        ("run: other.py --micro-batch-size 4\n", "set the batch size per GPU to 1", ""),
+        ("run: [\n", "set the batch size per GPU to 1", ""),
+        (
+            "cluster: a100x16\nrun: train.py\ntrain: {framework: hf-trainer, strategy: ddp}\n",
+            "--per_device_train_batch_size 1; ",
+            "jobgen submit job.yaml --set train.micro_batch=1",
+        ),
+    ],
+)
+def test_the_job_file_of_the_folder_says_how_the_program_of_a_log_is_changed(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, job: str, text: str, command: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "job.yaml").write_text(f"name: llama\n{job}time: 1h\nnodes: 1\n")
+    (tmp_path / "train.py").write_text("from transformers import HfArgumentParser\n")
+    (tmp_path / "hf.log").write_text(TRACE + OUT_OF_MEMORY)
+    found = diagnose(world, ["hf.log"])
+    smaller = next(fix for fix in found.remedies if "raise gradient accumulation" in fix.text)
+    assert smaller.text.startswith(text)
+    assert smaller.command == command
+
+
+def test_a_job_file_of_another_framework_is_not_that_of_the_log(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    job = "name: llama\nrun: train.py --per_device_train_batch_size 4\ntime: 1h\nnodes: 1\n"
+    (tmp_path / "job.yaml").write_text(f"{job}train: {{framework: hf-trainer}}\n")
+    trace = TRACE.replace("train.py", "/e/torchtitan/torchtitan/train.py")
+    (tmp_path / "titan.log").write_text(trace + OUT_OF_MEMORY)
+    found = diagnose(world, ["titan.log"])
+    assert found.remedies[0].text.startswith("set --training.local_batch_size 1")

@@ -45,7 +45,7 @@ def test_a_script_gets_the_same_as_data(jobgen: Jobgen, tmp_path: Path) -> None:
     assert (data["failed"], data["cause"], data["code"]) == (True, "gpu_memory", "J520")
     assert (data["rank"], data["retry"], data["certainty"]) == (None, "no", "sure")
     assert data["evidence"]["line"] == 4
-    assert data["fixes"][0]["text"].startswith("set micro_batch=1 in the program: ")
+    assert data["fixes"][0]["text"].startswith("set the batch size per GPU to 1 in the program: ")
     assert not any(str(fix["command"]).startswith("jobgen submit") for fix in data["fixes"])
 
 

@@ -520,3 +520,19 @@ def test_the_summary_has_the_work_of_a_step_of_all_gpus_and_of_the_job_s_time(
     (row,) = [row for row in rows if row["chosen"]]
     assert row["batch"]["total"] == 64
     assert row["step"]["tokens_per_second"] == pytest.approx(rate, rel=0.01)
+
+
+def test_a_refusal_goes_before_the_memory_in_the_next_command(
+    jobgen: Jobgen, tmp_path: Path
+) -> None:
+    text = "train: {framework: hf-trainer, model: meta-llama/Llama-3.1-8B, seq_len: 8192"
+    (tmp_path / "job.yaml").write_text(
+        f"name: q\nnodes: 1\ntime: 1h\nrun: train.py\n{text}, micro_batch: 8}}\n"
+    )
+    (tmp_path / "train.py").write_text("from transformers import HfArgumentParser\n")
+    sets = ("--set", "train.strategy=fsdp2", "--set", "train.lora.bits=8")
+    shown = jobgen("plan", "job.yaml", "-c", "a100x16", *sets)
+    assert "J268" in shown.out
+    assert "does not fit" in shown.out
+    assert shown.out.rstrip().endswith("Next: jobgen explain J268")
+    assert "J268" in jobgen("plan", "job.yaml", "-c", "a100x16", *sets, "--section", "memory").err

@@ -44,13 +44,15 @@ def find_checks(train: str, source: str = "", run: str = "train.py") -> list[Pla
         ("fsdp", "Cannot flatten integer dtype tensors"),
         ("fsdp-no-shard", "Cannot flatten integer dtype tensors"),
         ("fsdp2", "object has no attribute 'CB'"),
+        ("zero3", "ZeRO-3 does not shard the 8-bit weights of bitsandbytes"),
     ],
 )
-def test_fsdp_cannot_shard_weights_in_8_bits(strategy: str, error: str) -> None:
+def test_fsdp_and_zero3_cannot_shard_weights_in_8_bits(strategy: str, error: str) -> None:
     (check,) = find_checks(f"strategy: {strategy}, lora: {{bits: 8}}")
     assert check.status == "fail"
     assert error in check.message
     assert "bits: 4, with bnb_4bit_quant_storage=torch.bfloat16" in check.hint
+    assert check.hint.endswith(", or strategy: auto")
     assert check.place is not None
     assert check.place.line
 
@@ -60,6 +62,8 @@ def test_fsdp_cannot_shard_weights_in_8_bits(strategy: str, error: str) -> None:
     [
         ("strategy: ddp, lora: {bits: 8}", ""),
         ("strategy: zero2, lora: {bits: 8}", ""),
+        ("strategy: zero3, lora: {bits: 4}", ""),
+        ("strategy: zero3, lora: {bits: 8}", "from transformers import QuantoConfig"),
         ("strategy: fsdp2, lora: {bits: 4}", ""),
         ("strategy: fsdp2, lora: 8", ""),
         ("strategy: fsdp2, lora: {bits: 8}", "from transformers import TorchAoConfig"),

@@ -196,8 +196,9 @@ def draw_next(preview: Preview) -> str:
         return f"Next: {call.command('plan')}"
     if edit := _edit_first(preview, (check.place for check in failed)):
         return f"Next: {edit}"
-    known = next((check.code for check in failed if check.code != PLAIN), "")
-    return f"Next: jobgen explain {known}" if known else f"Next: {call.command('plan')}"
+    # that it does not fit, the memory above shows
+    known = sorted(codes - {PLAIN}, key=lambda code: (code == UNFIT, code))
+    return f"Next: jobgen explain {known[0]}" if known else f"Next: {call.command('plan')}"
 
 
 def _lead_to_estimate(preview: Preview) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from jobgen.strategy.choice.setups import Ask
+from jobgen.strategy.setting_names import name_setting
 
 if TYPE_CHECKING:
     from jobgen.model.train import Train
@@ -42,3 +43,18 @@ def _compare(old: Train, new: Train, keys: tuple[str, ...]) -> Iterator[str]:
     for key in keys:
         if getattr(old, key) != getattr(new, key):
             yield f"train.{key}: {getattr(new, key)}"
+
+
+_LOSSES = {
+    "train.loss: fused": "Liger or cut cross entropy in the program",
+    "train.loss: chunked": "ChunkedLossWrapper in the function of --config",
+}
+
+
+def note_loss(change: str, framework: str) -> str:
+    """How the program gets a changed loss: by its framework's option, if it has one; empty for
+    other changes."""
+    if change not in _LOSSES:
+        return ""
+    option = name_setting(framework, "loss", change.partition(": ")[2])
+    return f"{option} in run" if option else _LOSSES[change]

@@ -78,7 +78,7 @@ def _is_undivided(train: Train, asked: Train) -> bool:
 
 def _list_possible(ask: Ask) -> Iterator[Rung]:
     framework = strategy.choose_framework(ask.train, ask.launcher)
-    plain = [name for name in _ORDER if _knows(name, framework, ask.train)]
+    plain = [name for name in _ORDER if _knows(name, framework, ask)]
     divided = [
         _expert_parallel(ask, framework),
         *(_divided(ask, framework, pipeline=pipeline) for pipeline in (False, True)),
@@ -96,9 +96,9 @@ def _list_possible(ask: Ask) -> Iterator[Rung]:
             yield rung
 
 
-def _knows(name: str, framework: str, train: Train) -> bool:
+def _knows(name: str, framework: str, ask: Ask) -> bool:
     able = framework in TRAITS[name].frameworks and name not in _DEPRECATED.get(framework, ())
-    return able and can_shard(name, train, framework)
+    return able and (ask.other_quantizer or can_shard(name, ask.train, framework))
 
 
 def _faulty(train: Train, ask: Ask) -> bool:
@@ -107,7 +107,11 @@ def _faulty(train: Train, ask: Ask) -> bool:
 
 
 def is_refused(train: Train, ask: Ask) -> bool:
-    """Whether the framework has no configuration for it, or the user's own contradicts it."""
+    """Whether the framework has no configuration for it, the user's own contradicts it, or its
+    quantized weights cannot be sharded."""
+    framework = strategy.choose_framework(train, ask.launcher)
+    if not (ask.other_quantizer or can_shard(train.strategy.type, train, framework)):
+        return True
     found = strategy.list_framework_faults(
         train, ask.sizes, ask.world, launcher=ask.launcher, config=ask.config
     )
@@ -143,7 +147,7 @@ def _expert_parallel(ask: Ask, framework: str) -> Iterator[Rung]:
     for ep in _list_expert_sizes(ask, framework, ask.world.ranks):
         for kind in (ask.train.activation_checkpointing, *_kinds(ask)):
             for name in ("fsdp2", "zero1"):
-                if _knows(name, framework, ask.train) and "ep" in TRAITS[name].axes:
+                if _knows(name, framework, ask) and "ep" in TRAITS[name].axes:
                     train = _with(ask, name).replace(ep=ep, activation_checkpointing=kind)
                     yield make_rung(2, train)
 
@@ -164,7 +168,7 @@ def _divided(ask: Ask, framework: str, *, pipeline: bool) -> Iterator[Rung]:
     """Tensor parallel inside of a node, and experts divided; with pipelines too."""
     kinds = [k for k in (ask.train.activation_checkpointing, *_kinds(ask)) if k != "selective"]
     for name in ("fsdp2", "zero1", "3d"):
-        if not _knows(name, framework, ask.train) or "tp" not in TRAITS[name].axes:
+        if not _knows(name, framework, ask) or "tp" not in TRAITS[name].axes:
             continue
         if name == "zero1" and framework != "megatron":
             continue

@@ -17,7 +17,7 @@ from jobgen.strategy.choice.advise import (
     is_over_host,
     judge_memory,
 )
-from jobgen.strategy.choice.changed_keys import list_changes
+from jobgen.strategy.choice.changed_keys import list_changes, note_loss
 from jobgen.strategy.choice.ladder import change_nodes, is_refused, list_wider
 from jobgen.strategy.choice.least_room import choose_room, divide_batch, lessen_batch
 from jobgen.strategy.choice.offer import Growth, Lever, StrategyOption
@@ -29,10 +29,6 @@ from jobgen.strategy.supported import get_small_loss, has_optimizer
 
 _NEEDS: dict[Growth, int] = {"": 0, "GPUs": 1, "nodes": 2}
 """What takes less of the cluster stands first."""
-_NOTES = {
-    "train.loss: fused": "Liger or cut cross entropy in the program",
-    "train.loss: chunked": "ChunkedLossWrapper in the function of --config",
-}
 _PAIRS = 2
 """Pairs of changes that are shown."""
 _WORTH = 0.05
@@ -276,7 +272,7 @@ def _lever(start: StrategyOption, ask: Ask, trial: _Trial) -> Lever:
     chosen again."""
     there, option = trial
     changes = list_changes(ask, there)
-    notes = [_NOTES[change] for change in changes if change in _NOTES]
+    notes = [note for change in changes if (note := note_loss(change, option.setup.framework))]
     own = there.train.strategy.type == option.setup.strategy
     notes += [] if own or option.title == start.title else [f"auto chooses {option.title}"]
     after = _time_sample(option.setup, there)

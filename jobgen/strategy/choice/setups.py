@@ -65,6 +65,8 @@ class Ask(NamedTuple):
     """Whether the job's environment sets ``expandable_segments`` of the allocator."""
     tf32: bool = False
     """Whether the job's environment or words round products of fp32 to TF32."""
+    other_quantizer: bool = False
+    """Whether another library than bitsandbytes quantizes the weights."""
     unset_network: tuple[str, ...] = ()
     """Keys that the profile's ``network`` lacks, in place of which a bandwidth is assumed."""
 

@@ -130,7 +130,9 @@ def test_no_change_is_advised_that_the_framework_refuses(framework: str) -> None
     assert ("train.optimizer: adamw8bit" in words) is not lacking
     fused = "train.loss: fused (Liger or cut cross entropy in the program)"
     chunked = "train.loss: chunked (ChunkedLossWrapper in the function of --config)"
-    losses = {"megatron": set(), "torchtitan": {chunked}}.get(framework, {fused})
+    liger = "train.loss: fused (--use_liger_kernel true in run)"
+    losses = {"megatron": set(), "torchtitan": {chunked}, "hf-trainer": {liger}}
+    losses = losses.get(framework, {fused})
     assert {word for word in words if "train.loss" in word} == losses
     for kind in ("selective", "full"):
         if f"train.activation_checkpointing: {kind}" in words:
@@ -151,8 +153,11 @@ def test_what_the_trainer_is_about_to_remove_is_not_proposed() -> None:
 
 
 @pytest.mark.parametrize(("bits", "sharded"), [(4, True), (8, False), (16, True)])
-def test_auto_does_not_shard_weights_in_8_bits_by_fsdp(bits: int, sharded: bool) -> None:
+def test_auto_does_not_shard_weights_in_8_bits(bits: int, sharded: bool) -> None:
     question = ask(LLAMA, framework="hf-trainer", lora={"bits": bits})
     names = {rung.train.strategy.type for rung in list_rungs(question)}
-    assert ("fsdp2" in names) is sharded
+    assert ({"fsdp2", "zero3"} <= names) is sharded
+    assert bool(names & {"fsdp2", "zero3"}) is sharded
     assert {"ddp", "zero2"} <= names
+    other = list_rungs(question._replace(other_quantizer=True))
+    assert {"fsdp2", "zero3"} <= {rung.train.strategy.type for rung in other}

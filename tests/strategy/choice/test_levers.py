@@ -111,3 +111,13 @@ def test_the_words_of_the_program_set_when_gradients_are_reduced() -> None:
     words = ("--accelerator_config", lever.note.partition(" ")[2].strip("'"))
     option = choose(asked._replace(run_args=words))
     assert option.memory.needed == pytest.approx(lever.memory)
+
+
+@pytest.mark.parametrize("name", ["fsdp2", "zero3"])
+def test_what_cannot_shard_its_weights_is_helped_by_another_strategy_alone(name: str) -> None:
+    words: dict[str, Any] = {"framework": "hf-trainer", "lora": {"bits": 8}, "strategy": name}
+    asked = ask(LLAMA, **words, micro_batch=1, seq_len=8192)
+    levers = find_help(choose(asked), asked).levers
+    assert levers
+    assert all("train.strategy: ddp" in lever.changes for lever in levers)
+    assert all(lever.verdict == "fits" for lever in levers)
