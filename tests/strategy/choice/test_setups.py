@@ -9,6 +9,7 @@ import pytest
 from jobgen.model.form import Refusal, check_form
 from jobgen.model.parallel import Parallel
 from jobgen.model.train import Train
+from jobgen.model.trained import Lora
 from jobgen.strategy import decide
 from jobgen.strategy.choice.setups import build_setup
 from jobgen.strategy.memory import find_peak
@@ -132,6 +133,13 @@ def test_gradients_lie_in_ddps_buckets_or_beside_them(
 ) -> None:
     found = setup(framework, {"type": "ddp", "gradient_as_bucket_view": view})
     assert (found.copied_grads, found.persistent_grads) == (copied, not copied)
+
+
+@pytest.mark.parametrize("bits", [16, 8, 4])
+def test_a_model_that_is_quantized_is_prepared_whatever_its_bits(bits: int) -> None:
+    found = setup("hf-trainer", lora=Lora(rank=8, bits=bits)).adapters
+    assert found is not None
+    assert found.prepared == (bits < 16)
 
 
 @pytest.mark.parametrize(("framework", "kept"), [("torchtitan", True), ("megatron", False)])
