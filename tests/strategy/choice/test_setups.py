@@ -140,6 +140,9 @@ def test_a_model_that_is_quantized_is_prepared_whatever_its_bits(bits: int) -> N
     found = setup("hf-trainer", lora=Lora(rank=8, bits=bits)).adapters
     assert found is not None
     assert found.prepared == (bits < 16)
+    zero = setup("hf-trainer", {"type": "zero2"}, lora=Lora(rank=8, bits=bits)).adapters
+    assert zero is not None
+    assert not zero.prepared, "DeepSpeed makes the model 16 bits wide again"
 
 
 @pytest.mark.parametrize(("framework", "kept"), [("torchtitan", True), ("megatron", False)])
