@@ -42,13 +42,22 @@ class Component(NamedTuple):
         return self.label or self.name
 
 
+_LEFT_OUT: dict[Metric, tuple[str, ...]] = {
+    "allocated": ("cache", "context"),
+    "reserved": ("context",),
+    "nvidia-smi": (),
+}
+"""Metric → components that are no part of it."""
+
+
 class GpuMemory(NamedTuple):
     """Of the GPU that holds most. Bytes."""
 
     components: tuple[Component, ...]
-    """At the moment at which most is reserved, in the order in which they are drawn. They sum to
-    ``nvidia_smi``."""
+    """When torch has allocated most, in the order in which they are drawn. All sum to
+    ``nvidia_smi``; those that are neither cache nor context are what is allocated."""
     moment: Moment
+    """When torch has allocated most."""
     low: float
     """The interval of ``nvidia_smi``."""
     high: float
@@ -62,9 +71,6 @@ class GpuMemory(NamedTuple):
     """A whole checkpoint: parameters and optimizer."""
     doubts: tuple[str, ...] = ()
     """What is not modelled here and could matter."""
-    peak_allocated: float = 0.0
-    """The most that torch allocates. It may be at another moment than the components'; what pools
-    of other streams keep is reserved and not allocated."""
     pipeline_rank: int | None = None
     """The pipeline rank of that GPU; None without a pipeline."""
 
@@ -72,9 +78,7 @@ class GpuMemory(NamedTuple):
         """The largest value of this metric in the whole run: each may have its peak at another
         moment (torch.cuda.max_memory_allocated and max_memory_reserved). Bytes.
         """
-        if metric == "allocated":
-            return self.peak_allocated
-        left_out = ("context",) if metric == "reserved" else ()
+        left_out = _LEFT_OUT[metric]
         return sum(c.bytes for c in self.components if c.name not in left_out)
 
     def get_interval(self, metric: Metric) -> tuple[float, float]:
@@ -89,7 +93,12 @@ class GpuMemory(NamedTuple):
         """What must be there: less is out of memory. What is allocated, what the allocator cannot
         give back, CUDA and NCCL."""
         context = sum(part.bytes for part in self.components if part.name == "context")
-        return FRAGMENTED * self.peak_allocated + context
+        return FRAGMENTED * self.get_peak("allocated") + context
+
+    def list_largest(self) -> list[Component]:
+        """The components that must be there, the largest first: cache is given back."""
+        held = [part for part in self.components if part.name != "cache" and part.bytes > 0]
+        return sorted(held, key=lambda part: -part.bytes)
 
     @property
     def needed_interval(self) -> tuple[float, float]:
@@ -112,8 +121,7 @@ class GpuMemory(NamedTuple):
         if factor == 1:
             return self
         parts = tuple(part._replace(bytes=part.bytes * factor) for part in self.components)
-        low, high, allocated = (x * factor for x in (self.low, self.high, self.peak_allocated))
-        return self._replace(components=parts, low=low, high=high, peak_allocated=allocated)
+        return self._replace(components=parts, low=self.low * factor, high=self.high * factor)
 
     def judge(self, limit: float) -> Verdict:
         """Whether it goes into this many bytes, which CUDA reports as the total: fits where even

@@ -66,8 +66,6 @@ def memory(*gib: float, moment: Moment = "backward", **more: Any) -> GpuMemory:
     """A memory of these parts, in the order of ``KINDS``."""
     parts = tuple(component(name, size) for name, size in zip(KINDS, gib, strict=False))
     total = sum(part.bytes for part in parts)
-    torch = sum(part.bytes for part in parts if part.name not in {"cache", "context"})
-    more = {"peak_allocated": torch} | more
     return GpuMemory(parts, moment, total * 0.94, total * 1.06, **more)
 
 

@@ -189,7 +189,7 @@ def test_the_segments_of_a_bar_are_as_long_as_their_shares_and_meet() -> None:
 
 
 def test_a_bar_that_is_far_too_long_is_cut_and_says_so() -> None:
-    assert "9900 GiB, does not fit; the bar is cut" in write_plan_page(crowd(4))
+    assert "needs 9243 GiB, does not fit; the bar is cut" in write_plan_page(crowd(4))
     cuts = [e for e in memory_picture(crowd(4)).findall("line") if e.get("class") == "cut"]
     assert len(cuts) == 2
 

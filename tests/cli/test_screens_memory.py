@@ -132,7 +132,8 @@ def shown(**changed: Any) -> str:
 def test_the_metric_the_interval_and_the_moment_are_said() -> None:
     text = shown()
     assert "expected 44.3 (33.3\u201359.0) allocated, 46.9 (35.2\u201362.4) reserved, " in text
-    assert "48.3 (45.4\u201351.2) in nvidia-smi; needs 47.1 of 80.0 GiB; " in text
+    assert "48.3 (45.4\u201351.2) in nvidia-smi; needs 47.1 of 80.0 GiB: allocated, " in text
+    assert "; needs 47.1 of 80.0 GiB: allocated, 3 % cache, CUDA context; " in text
     assert "peak during the backward pass" in text
     for moment in get_args(Moment):
         assert "; peak during " in shown(memory=made.FSDP.memory._replace(moment=moment))
@@ -140,13 +141,25 @@ def test_the_metric_the_interval_and_the_moment_are_said() -> None:
 
 def test_each_verdict_says_by_how_much_or_why() -> None:
     assert "\n  fits: 41 % free\n" in shown()
-    wide = made.FSDP.memory._replace(peak_allocated=60 * GIB)
+    wide = made.memory(*[60 / 9] * 9, 1.4)
     end = f"21 % free, but up to {wide.ample / GIB:.1f} GiB may be needed\n"
     assert f"\n  tight: {end}" in shown(memory=wide, verdict="tight")
     assert "does not fit: 87.4 GiB over the limit (109 %); too many states\n" in shown(
         memory=made.DDP.memory, verdict="no", note="too many states"
     )
     assert "unknown: an odd model\n" in shown(verdict="unknown", note="an odd model")
+
+
+@given(st.lists(st.floats(0.2, 7), min_size=11, max_size=11))
+def test_the_parts_the_bar_and_the_verdict_agree(gib: list[float]) -> None:
+    found = made.memory(*gib)
+    text = shown(memory=found, verdict=found.judge(80 * GIB))
+    parts = [float(size) for size in re.findall(r" (\d+\.\d)(?=,|  =)", text.partition("[")[0])]
+    assert f"  = {sum(parts):.1f} GiB in nvidia-smi" in text
+    assert f"expected {sum(parts[:9]):.1f} (" in text, "all but context and cache is allocated"
+    shares = re.search(r" (\d+) % needed\n .*: (\d+) % free", text)
+    assert shares is not None
+    assert sum(map(int, shares.groups())) == pytest.approx(100, abs=1)
 
 
 def test_the_step_of_what_cannot_run_is_not_shown() -> None:
@@ -172,7 +185,7 @@ def test_adapters_are_named_with_the_layers_that_have_them() -> None:
 
 def test_what_does_not_shrink_is_said() -> None:
     shrinking = "\n  more GPUs shrink params, grads, moments"
-    assert f"{shrinking}; 40.8 GiB is fixed" in shown()
+    assert f"{shrinking}; 38.2 GiB is fixed" in shown()
     alone = made.memory(0, 0, 0, 0, 1, 1, 8)
     assert "more GPUs shrink nothing: 10.0 GiB is fixed" in shown(memory=alone)
 

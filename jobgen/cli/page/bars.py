@@ -66,13 +66,14 @@ def list_memory_bars(advice: Advice) -> list[Bar]:
         rows.append(
             Bar(
                 option.title,
-                f"{to_gib(memory.nvidia_smi)} GiB ({low}\u2013{high}), {_judge(option, advice)}",
+                f"needs {to_gib(memory.needed)} GiB, {_judge(option, advice)}; "
+                f"{to_gib(memory.nvidia_smi)} ({low}\u2013{high}) in nvidia-smi",
                 tuple(
                     Segment(part.name, letter, part.bytes, f"{part.title} {to_gib(part.bytes)} GiB")
                     for letter, part in zip(choose_letters(parts), parts, strict=True)
                 ),
                 option.chosen,
-                f"{to_gib(memory.nvidia_smi)} GiB, {_BRIEF[option.verdict]}",
+                f"needs {to_gib(memory.needed)} GiB, {_BRIEF[option.verdict]}",
                 (memory.low, memory.high),
             )
         )

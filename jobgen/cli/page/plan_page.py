@@ -59,7 +59,10 @@ def _head(advice: Advice) -> list[Item]:
 def _show_memory(advice: Advice) -> Sequence[Item]:
     if not advice.options:
         return ()
-    note = "The line below a bar is the interval. All in GiB, as nvidia-smi counts."
+    note = (
+        "A bar is what nvidia-smi shows, and the line below it the interval, in GiB. What is "
+        "needed leaves out cache (f) that the allocator gives back."
+    )
     legend = bars.explain_paints(bars.list_memory_bars(advice))
     table = page_tables.list_memory(advice)
     return (bars.draw_memory_bars(advice), legend, Paragraph(note), table)

@@ -13,6 +13,7 @@ from jobgen.strategy.choice.assumptions import Assumption, list_assumptions
 from jobgen.strategy.choice.nearest import find_nearest
 from jobgen.strategy.choice.offer import Advice, StrategyOption
 from jobgen.strategy.estimate import (
+    FRAGMENTED,
     GIB,
     ClusterHardware,
     Component,
@@ -83,17 +84,29 @@ def draw_components(memory: GpuMemory, limit: float, ink: Ink) -> list[str]:
     end = f"{total} in nvidia-smi {mark}"
     if measure(end) > ink.width - 4:
         end = f"{total} {mark}"
-    return [*_legend(parts, end, ink), _bar(parts, limit, ink)]
+    return [*_legend(parts, end, ink), _bar(memory, limit, ink)]
 
 
 def round_parts(parts: Sequence[Component]) -> list[str]:
-    """GiB of each part to a tenth, so that the tenths add up to those of the sum; as each is where
-    the sum is shown without tenths."""
-    total = sum(part.bytes for part in parts)
-    if "." not in to_gib(total):
-        return [to_gib(part.bytes) for part in parts]
-    tenths = divide_cells([part.bytes for part in parts], total, round(total / GIB * 10))
-    return [f"{tenth / 10:.1f}" if tenth else "<0.1" for tenth in tenths]
+    """GiB of each part to a tenth, so that the tenths add up to those of the sum, and those of what
+    is allocated to its own; as each is where a sum is shown without tenths. Cache and context are
+    the last parts."""
+    beside = [part.bytes for part in parts if part.name in {"cache", "context"}]
+    allocated = [part.bytes for part in parts[: len(parts) - len(beside)]]
+    torch = round(sum(allocated) / GIB * 10)
+    rest = round(sum(part.bytes for part in parts) / GIB * 10) - torch
+    return [
+        *_round_sizes(allocated, torch, exact=torch < 1000),
+        *_round_sizes(beside, rest, exact=torch + rest < 1000),
+    ]
+
+
+def _round_sizes(sizes: Sequence[float], tenths: int, *, exact: bool) -> list[str]:
+    """GiB of each; if ``exact``, to tenths that add up to so many."""
+    if not exact:
+        return [to_gib(size) for size in sizes]
+    rounded = divide_cells(sizes, sum(sizes), tenths)
+    return [f"{tenth / 10:.1f}" if tenth else "<0.1" for tenth in rounded]
 
 
 def format_setting(option: StrategyOption) -> str:
@@ -170,11 +183,13 @@ def _legend(parts: Sequence[Component], end: str, ink: Ink) -> list[str]:
     return [*lines[:-1], f"{lines[-1]}  {end}"]
 
 
-def _bar(parts: Sequence[Component], limit: float, ink: Ink) -> str:
-    total = sum(part.bytes for part in parts)
+def _bar(memory: GpuMemory, limit: float, ink: Ink) -> str:
+    """The bar, with the part of the limit that is needed: what the verdict leaves free is the
+    rest."""
+    parts = [part for part in memory.components if part.bytes > 0]
     if limit <= 0:
         return f"  {draw_bar(parts, limit, ink.width - 4, ink)}"
-    share = format_percent(total / limit)
+    share = f"{format_percent(memory.needed / limit)} needed"
     return f"  {draw_bar(parts, limit, ink.width - 4 - measure(share), ink)} {share}"
 
 
@@ -214,9 +229,14 @@ def format_expected(memory: GpuMemory, limit: float) -> str:
         for metric, word in _METRICS.items()
     )
     return (
-        f"expected {', '.join(amounts)}; needs {to_gib(memory.needed)} of {to_gib(limit)} GiB; "
+        f"expected {', '.join(amounts)}; needs {to_gib(memory.needed)} of {to_gib(limit)} GiB: "
+        f"allocated, {_FRAGMENTS} cache, CUDA context; "
         f"peak during {_MOMENTS[memory.moment]}{name_rank(memory)}"
     )
+
+
+_FRAGMENTS = format_percent(FRAGMENTED - 1)
+"""Cache that the allocator cannot give back, as a part of what is allocated."""
 
 
 def name_rank(memory: GpuMemory) -> str:
@@ -280,8 +300,8 @@ def format_change(amount: float) -> str:
 
 def _shrinking(option: StrategyOption) -> list[str]:
     """Which parts shrink with more GPUs, and how much stays however many there are: another
-    strategy may shrink more."""
-    parts = [part for part in option.memory.components if part.bytes > 0]
+    strategy may shrink more. Cache is left out, as it shrinks with what is allocated."""
+    parts = [part for part in option.memory.components if part.bytes > 0 and part.name != "cache"]
     smaller = [part for part in parts if part.shrinks]
     stays = sum(part.bytes for part in parts if not part.shrinks)
     if not smaller:

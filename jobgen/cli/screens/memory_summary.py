@@ -113,8 +113,8 @@ def _list_decisive(option: StrategyOption, advice: Advice) -> tuple[list[str], l
 
 
 def _list_parts(option: StrategyOption) -> list[str]:
-    parts = sorted(option.memory.components, key=lambda part: -part.bytes)[:_PARTS]
-    words = [f"{defuse(part.title)} {to_gib(part.bytes)} GiB" for part in parts if part.bytes > 0]
+    parts = option.memory.list_largest()[:_PARTS]
+    words = [f"{defuse(part.title)} {to_gib(part.bytes)} GiB" for part in parts]
     return [f"largest parts: {words[0]}", *words[1:]] if words else []
 
 

@@ -37,7 +37,7 @@ MEANT = {
     "logits": "logits and loss",
     "temporary": "temporary tensors",
     "context": "CUDA context and NCCL",
-    "cache": "free in torch's cache (fragmentation)",
+    "cache": "free in torch's cache, given back before memory runs out",
 }
 """What stands behind a component's name."""
 _STYLES = {
@@ -95,7 +95,8 @@ def draw_bar(parts: Sequence[Component], limit: float, width: int, ink: Ink) -> 
     """The bar in at most ``width`` columns: ``[ppgoooaaaa....|``.
 
     Where the parts fit, its end is the limit. Where they do not, its end is their sum, and the
-    limit stands between the cells; what lies beyond is painted as bad.
+    limit stands between the cells; what lies beyond is painted as bad, but for cache, which the
+    allocator gives back.
     """
     total = sum(part.bytes for part in parts)
     over = total > limit
@@ -122,6 +123,7 @@ def _split(runs: Sequence[CellRun], at: int) -> tuple[list[CellRun], list[CellRu
     for run in runs:
         here = min(max(at, 0), run.cells)
         before.append(run._replace(cells=here))
-        beyond.append(run._replace(cells=run.cells - here, style="bad"))
+        style = run.style if run.letter == LETTERS["cache"] else "bad"
+        beyond.append(run._replace(cells=run.cells - here, style=style))
         at -= here
     return before, beyond

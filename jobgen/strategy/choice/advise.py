@@ -94,7 +94,7 @@ def _note(memory: GpuMemory, verdict: Verdict, ask: Ask) -> str:
         need, there = memory.host / GIB, (ask.machine.node_memory or 0) / GIB
         return f"needs {need:.0f} of {there:.0f} GiB of host memory per node"
     if verdict == "no":
-        largest = max(memory.components, key=lambda part: part.bytes)
+        largest = memory.list_largest()[0]
         return f"largest part: {largest.title}, {_gib(largest)}"
     return f"leaves {memory.describe_room(ask.machine.memory)}"
 

@@ -68,7 +68,7 @@ def _list_alternatives(setup: Setup) -> Iterator[tuple[str, str, Setup]]:
         words = ("reentrant", "non-reentrant")
         now, other = words if setup.reentrant else words[::-1]
         yield f"{now} checkpointing", other, setup._replace(reentrant=not setup.reentrant)
-    if adapters.bits == 4:
+    if adapters.bits < 16 and TRAITS[setup.strategy].family != "zero":
         changed = setup._replace(adapters=adapters._replace(prepared=not adapters.prepared))
         words = ("prepare_model_for_kbit_training", "without it")
         plain = ("no prepare_model_for_kbit_training", "with it")

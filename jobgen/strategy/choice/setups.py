@@ -275,10 +275,13 @@ def choose_recipe(strategy: Strategy, train: Train) -> Recipe:
 
 
 def _adapters(strategy: Strategy, train: Train) -> Adapters | None:
-    """The adapters. trl prepares a quantized model, unless it is sharded (``SFTTrainer``)."""
+    """The adapters. trl prepares a quantized model, of 4 bits or 8, unless it is sharded
+    (``SFTTrainer``, ``_prepare_peft_model``). DeepSpeed makes all of it 16 bits wide again
+    (runtime/engine.py, ``_configure_distributed_model``)."""
     lora = train.lora
     if lora is None:
         return None
     whole = not strategy.trait.shards_parameters and strategy.name != "fsdp-grad-op"
-    prepared = lora.bits == 4 and strategy.framework in _PREPARED and whole
+    kept = whole and strategy.trait.family != "zero"
+    prepared = lora.bits < 16 and strategy.framework in _PREPARED and kept
     return Adapters(lora.rank, lora.targets, lora.bits, prepared=prepared)

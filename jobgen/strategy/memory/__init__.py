@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
+from jobgen.named_tuple import NamedTuple
 from jobgen.strategy.estimate import INTERVAL, Component, GpuMemory, Moment
 from jobgen.strategy.memory.activations import Kept, compute_kept
 from jobgen.strategy.memory.gpu_parts import Parts
@@ -30,10 +31,9 @@ __all__ = ["count_in_flight", "estimate", "find_peak", "list_moments"]
 
 
 def estimate(setup: Setup) -> GpuMemory:
-    """The memory of the GPU that holds most, at its peak. Bytes."""
-    moments = list_moments(setup)
-    stage, peak = _find_largest(setup, moments)
-    beyond = {"cache": _cache(setup, peak), "context": compute_context(setup)}
+    """The memory of the GPU that holds most, when torch has allocated most. Bytes."""
+    stage, peak, _, reserved = find_peak(setup)
+    beyond = {"context": compute_context(setup), "cache": reserved - peak.allocated}
     sizes = {**dict(zip(Parts._fields[1:-1], peak[1:-1], strict=True)), **beyond}
     # SHARD_GRAD_OP's parameters are sharded too: what it keeps gathered is counted by itself
     shrinks = _SHRINKS[3 if setup.strategy == "fsdp-grad-op" else TRAITS[setup.strategy].stage]
@@ -54,7 +54,6 @@ def estimate(setup: Setup) -> GpuMemory:
         beside.nvme,
         compute_checkpoint(setup),
         tuple(_doubts(setup)),
-        max(parts.allocated for _, parts in moments),
         stage.number if setup.mesh.pp > 1 else None,
     )
 
@@ -78,15 +77,26 @@ def _name_part(name: str, moment: Moment, setup: Setup) -> str:
     return "" if sharded else "16-bit copies"
 
 
-def find_peak(setup: Setup) -> tuple[PipelineStage, Parts]:
-    """The stage of the pipeline whose GPUs reserve most, and what they hold then."""
-    return _find_largest(setup, list_moments(setup))
+class Peak(NamedTuple):
+    """The most that torch allocates on a GPU, and the most that it reserves."""
+
+    stage: PipelineStage
+    """Of the pipeline, whose GPUs allocate most."""
+    parts: Parts
+    """What they have allocated then."""
+    idle: float
+    """What is freed and lies in the pools of other streams when most is reserved. Bytes."""
+    reserved: float
+    """Bytes, cache included. Most may be reserved at another moment; memory stays reserved from one
+    step to the next, so that the rest of it is cache while most is allocated."""
 
 
-def _find_largest(
-    setup: Setup, moments: Sequence[tuple[PipelineStage, Parts]]
-) -> tuple[PipelineStage, Parts]:
-    return max(moments, key=lambda each: each[1].total + _cache(setup, each[1]))
+def find_peak(setup: Setup) -> Peak:
+    """When torch allocates most, on which stage of the pipeline; and how much it reserves."""
+    moments = list_moments(setup)
+    stage, parts = max(moments, key=lambda each: each[1].allocated)
+    reserved, idle = max((each.total + _cache(setup, each), each.idle) for _, each in moments)
+    return Peak(stage, parts, idle, reserved)
 
 
 def list_moments(setup: Setup) -> list[tuple[PipelineStage, Parts]]:
@@ -114,15 +124,14 @@ def _moments(setup: Setup, stage: PipelineStage) -> tuple[Parts, ...]:
     before, idle = _grads_before(setup, stage, states)
     rest = states._replace(grads=before)
     pools = extra.buckets if _has_pools(setup) else 0.0
+    buckets = extra.buckets - pools
     if setup.measured is not None:
         if setup.mesh.pp > 1:
             return tuple(list_staged_moments(setup, stage, states, extra))
         return tuple(list_measured_moments(setup, states, rest, extra, (idle, pools)))
-    freed = idle + pools + extra.staged
-    counted = _list_counted_moments(setup, stage, (states, rest), extra, freed)
+    counted = _list_counted_moments(setup, stage, (states, rest), extra, (idle, pools))
     # gathered parameters and buckets lie in pools of streams of their own, which stay
-    idle = extra.pool + pools
-    step = Parts("step", *states, extra.pool, extra.buckets, 0.0, 0.0, extra.step, idle)
+    step = Parts("step", *states, 0.0, buckets, 0.0, 0.0, extra.step, extra.pool + pools)
     return (*counted, step, *_whole(setup, stage, states))
 
 
@@ -131,11 +140,13 @@ def _list_counted_moments(
     stage: PipelineStage,
     states: tuple[GpuStates, GpuStates],
     extra: Transient,
-    idle: float,
+    idle: tuple[float, float],
 ) -> tuple[Parts, ...]:
     """The moments of a forward and a backward pass whose activations are counted. ``states`` are
-    all of them, and those when the backward pass begins; ``idle`` is what is freed by then."""
+    all of them, and those when the backward pass begins; ``idle`` are bytes of gradients and of
+    pools that are freed by then and stay reserved."""
     whole, before = states
+    free, buckets = sum(idle) + extra.staged, extra.buckets - idle[1]
     micro = compute_kept(setup)
     flight = count_in_flight(setup, stage)
     stored = (stage.layers * micro.layer + _ends(setup, micro)) * flight
@@ -143,20 +154,20 @@ def _list_counted_moments(
         stored = min(stored, 2 * micro.layer)
     logits, last, ending = (micro.logits, micro.last, micro.ending) if stage.last else (0.0,) * 3
     cache = stage.layers * micro.cache  # of the step before too, while the loss is computed
-    ahead = (stored + last + 2 * cache, logits, 0.0, idle)
+    ahead = (stored + last + 2 * cache, logits, 0.0, free)
     returning = extra.forward if extra.returning is None else extra.returning
     until_end = 2 * stored if _keeps_inputs(setup) else micro.layer * flight
     return (
-        Parts("forward", *before, extra.forward, extra.buckets, *ahead),
+        Parts("forward", *before, extra.forward - extra.staged, buckets, *ahead),
         Parts(
             "backward",
             *before,
-            returning,
-            extra.buckets + extra.first_inputs,
+            returning - extra.staged,
+            buckets + extra.first_inputs,
             stored + cache,
             0.0,
             max(micro.working, ending),
-            idle,
+            free,
         ),
         *_end_backward(setup, whole, extra, until_end + cache, micro.working),
     )
@@ -169,13 +180,16 @@ def _end_backward(
     when that layer has gone (torch 2.13, distributed/fsdp/_runtime_utils.py,
     ``_post_backward_hook``, which waits for all of a unit's gradients)."""
     if extra.layer_end is None or not _has_pools(setup) or setup.mesh.pp > 1:
-        held = extra.reduced
-        yield Parts("backward", *states, extra.backward, held, stored, 0.0, working, extra.staged)
+        gathered = extra.backward - extra.staged
+        yield Parts(
+            "backward", *states, gathered, extra.reduced, stored, 0.0, working, extra.staged
+        )
         return
     # FSDP1's pool holds the larger of both; FSDP2 has none
-    held = max(extra.buckets, extra.layer_inputs)
-    idle = held - extra.layer_inputs + extra.staged
-    yield Parts("backward", *states, extra.layer_end, held, stored, 0.0, working, idle)
+    layer = extra.layer_inputs
+    idle = max(extra.buckets - layer, 0.0) + extra.staged
+    gathered = extra.layer_end - extra.staged
+    yield Parts("backward", *states, gathered, layer, stored, 0.0, working, idle)
     yield Parts("backward", *states, extra.root_end, extra.reduced, stored, 0.0, 0.0)
 
 
@@ -222,7 +236,7 @@ def _grads_before(setup: Setup, stage: PipelineStage, states: GpuStates) -> tupl
     whole = count_whole_grads(setup, stage)
     several = setup.batch.accumulation > 1
     if _has_pools(setup) and (whole or not several):
-        return whole + states.grads, states.grads
+        return whole, states.grads
     return (states.grads if setup.persistent_grads or several else 0.0), 0.0
 
 

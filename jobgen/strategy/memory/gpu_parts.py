@@ -7,7 +7,7 @@ from jobgen.strategy.estimate import Moment
 
 
 class Parts(NamedTuple):
-    """Bytes on one GPU at one moment."""
+    """Bytes on one GPU at one moment: each part is what torch has allocated for it."""
 
     moment: Moment
     params: float
@@ -20,14 +20,14 @@ class Parts(NamedTuple):
     logits: float
     temporary: float
     idle: float = 0.0
-    """Of all that, what is freed, and lies in the pool of a stream that nothing else takes from."""
+    """What is freed, and stays reserved in the pool of a stream that nothing else takes from."""
 
     @property
     def total(self) -> float:
         """What torch keeps reserved for tensors."""
-        return sum(self[1:-1])
+        return self.allocated + self.idle
 
     @property
     def allocated(self) -> float:
         """What torch has allocated."""
-        return self.total - self.idle
+        return sum(self[1:-1])

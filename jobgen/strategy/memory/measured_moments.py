@@ -60,8 +60,9 @@ def list_measured_moments(
     size = setup.batch.micro / measured.micro
     grads, pools = idle
     gathered = extra.forward if extra.returning is None else extra.returning
+    buckets = extra.buckets - pools
     kept, over = trace.kept * size, max(trace.forward - trace.kept, 0.0) * size
-    yield Parts("forward", *before, gathered, extra.buckets, kept, 0.0, over, grads + pools)
+    yield Parts("forward", *before, gathered, buckets, kept, 0.0, over, grads + pools)
     for point in trace.points:
         there = max(before.grads, point.grads * states.grads)
         yield Parts(
@@ -72,10 +73,10 @@ def list_measured_moments(
             point.activations * size,
             0.0,
             point.temporary * size,
-            min(grads, there - point.grads * states.grads),
+            max(before.grads + grads - there, 0.0),
         )
     after, free = trace.after * size, extra.pool + pools
-    yield Parts("step", *states, extra.pool, extra.buckets, after, 0.0, extra.step, free)
+    yield Parts("step", *states, 0.0, buckets, after, 0.0, extra.step, free)
 
 
 def list_staged_moments(

@@ -80,6 +80,8 @@ class _Case(NamedTuple):
     setup: Setup
     stage: PipelineStage
     parts: Parts
+    idle: float
+    """Bytes that are freed and lie in the pools of other streams."""
     micro: Kept | None
     """None of a model that is measured."""
     size: float
@@ -95,9 +97,9 @@ def explain_memory(setup: Setup, memory: GpuMemory) -> GpuMemory:
 
 def explain_parts(setup: Setup, memory: GpuMemory) -> dict[str, Why]:
     """Component → why it is as large as it is. Those of no bytes are left out."""
-    stage, parts = find_peak(setup)
+    peak = find_peak(setup)
     micro = compute_kept(setup) if setup.measured is None else None
-    case = _Case(setup, stage, parts, micro, 0.0)
+    case = _Case(setup, peak.stage, peak.parts, peak.idle, micro, 0.0)
     return {
         component.name: _BUILDERS[component.name](case._replace(size=component.bytes))
         for component in memory.components
@@ -307,6 +309,9 @@ def _context(case: _Case) -> Why:
 def _cache(case: _Case) -> Why:
     terms = [Term(((get_cache_factor(case.setup), ""), (case.parts.allocated, "B allocated")))]
     rest = case.size - terms[0].bytes
+    if idle := min(case.idle, rest):
+        terms.append(Term(((idle, "B freed, in the pools of other streams"),)))
+        rest -= idle
     if rest > 1e-6 * case.size:
         terms.append(Term(((rest, "B of partly filled blocks"),)))
     source = "torch 2.13, c10/cuda/CUDACachingAllocator.cpp"

@@ -15,6 +15,14 @@ _UNPACKED = 16.0
 masked, its zero taken off, scaled to 2 (AutoGPTQ, nn_modules/qlinear/qlinear_cuda_old.py)."""
 
 
+_INT8 = 8
+"""Bits of weights whose products are quantized too: LLM.int8 (arXiv:2208.07339)."""
+_SEARCHED = 12.0
+"""Bytes that LLM.int8 reads and writes of each input in fp16: 4 for its size, 3 to compare that, 2
+to look for outliers, 3 to quantize (bitsandbytes, backends/cuda/ops.py,
+``int8_vectorwise_quant``)."""
+
+
 _TILES = ((256, 128), (128, 256), (128, 128))
 """Of the results of a product, the largest that cuBLAS's kernels compute at once; smaller ones are
 less efficient (NVIDIA, Matrix Multiplication Background User's Guide, "Tile quantization")."""
@@ -234,22 +242,15 @@ def measure_fill(rows: float, columns: float, copies: float, multiprocessors: in
 
 def compute_adapters(setup: Setup, machine: ClusterHardware, tensor: Tensor, one: Product) -> Both:
     """Seconds of what LoRA adds to one tensor: dropout, two thin products, a scaled sum; and of
-    making frozen weights of 4 bits 16 bits wide: forward, and again backward where that is one
-    kernel, whose result is not kept. Where the stream is fp32, its products' inputs and results are
-    cast (bitsandbytes/nn/modules.py, ``Linear4bit.forward``)."""
+    frozen weights that are quantized."""
     lora = setup.adapters
     if lora is None:
         return Both(0.0, 0.0)
     speed = rates.get_memory_rate(machine)
     wide, again = 0.0, 0.0
     if lora.bits < 16 and tensor.kind != "router":
-        each = lora.bits / 8 + (one.compute if lora.fused else _UNPACKED)
-        wide = one.copies * one.inner * one.outer / one.tp * each / speed
-        again = wide if lora.fused else 0.0
-        if is_prepared(setup):
-            widths = one.inner + one.outer
-            cast = one.tokens * widths * (rates.FP32 + one.compute) / speed
-            wide, again = wide + cast, again + cast
+        quantized = _compute_int8 if lora.bits == _INT8 else _compute_unpacking
+        wide, again = quantized(setup, machine, lora, one)
     if not has_adapter(setup, tensor):
         return Both(wide, again)
     ahead = 0.0
@@ -259,6 +260,39 @@ def compute_adapters(setup: Setup, machine: ClusterHardware, tensor: Tensor, one
         ahead, back = ahead + thin.forward, back + thin.backward
     rest = _count_adapter_bytes(setup, lora, one)
     return Both(ahead + rest.forward / speed + wide, back + rest.backward / speed + again)
+
+
+def _compute_unpacking(
+    setup: Setup, machine: ClusterHardware, lora: Adapters, one: Product
+) -> Both:
+    """Seconds of making weights of 4 bits 16 bits wide: forward, and again backward where that is
+    one kernel, whose result is not kept. Where the stream is fp32, its products' inputs and results
+    are cast (bitsandbytes/nn/modules.py, ``Linear4bit.forward``)."""
+    speed = rates.get_memory_rate(machine)
+    each = lora.bits / 8 + (one.compute if lora.fused else _UNPACKED)
+    wide = one.copies * one.inner * one.outer / one.tp * each / speed
+    cast = 0.0
+    if is_prepared(setup):
+        cast = one.tokens * (one.inner + one.outer) * (rates.FP32 + one.compute) / speed
+    return Both(wide + cast, (wide if lora.fused else 0.0) + cast)
+
+
+def _compute_int8(setup: Setup, machine: ClusterHardware, lora: Adapters, one: Product) -> Both:
+    """Seconds that weights of 8 bits add to a product (bitsandbytes, autograd/_functions.py,
+    ``MatMul8bitLt``; backends/cuda/ops.py).
+
+    Forward, inputs are cast to fp16, compared with a threshold, quantized; results are int32 and
+    scaled. The product is counted as one of 16 bits, and waiting for the outliers is not. Backward,
+    weights are cast to the type of the input and scaled, for a product of that type: fp32, where
+    the model was prepared.
+    """
+    stream = rates.FP32 if is_prepared(setup) else one.compute
+    speed = rates.get_memory_rate(machine)
+    ahead = one.tokens * ((stream + 2 + _SEARCHED) * one.inner + (8 + 2 + stream) * one.outer)
+    weights = one.copies * one.inner * one.outer / one.tp
+    back = compute_product(one._replace(compute=stream), machine).backward
+    back -= compute_product(one, machine).backward
+    return Both(ahead / speed, back + weights * (lora.bits / 8 + 3 * stream) / speed)
 
 
 def _count_adapter_bytes(setup: Setup, lora: Adapters, one: Product) -> Both:

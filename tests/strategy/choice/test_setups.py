@@ -9,6 +9,7 @@ import pytest
 from jobgen.model.form import Refusal, check_form
 from jobgen.model.parallel import Parallel
 from jobgen.model.train import Train
+from jobgen.model.trained import Lora
 from jobgen.strategy import decide
 from jobgen.strategy.choice.setups import build_setup
 from jobgen.strategy.memory import find_peak
@@ -29,7 +30,7 @@ def setup(framework: str = "torch", strategy: dict[str, Any] | None = None, **ke
 
 def peak(asked: Setup) -> float:
     """Bytes that torch has allocated at most."""
-    return find_peak(asked)[1].total
+    return find_peak(asked).parts.allocated
 
 
 @pytest.mark.parametrize(("framework", "found"), [("megatron", (4, True)), ("torch", (1, False))])
@@ -132,6 +133,16 @@ def test_gradients_lie_in_ddps_buckets_or_beside_them(
 ) -> None:
     found = setup(framework, {"type": "ddp", "gradient_as_bucket_view": view})
     assert (found.copied_grads, found.persistent_grads) == (copied, not copied)
+
+
+@pytest.mark.parametrize("bits", [16, 8, 4])
+def test_a_model_that_is_quantized_is_prepared_whatever_its_bits(bits: int) -> None:
+    found = setup("hf-trainer", lora=Lora(rank=8, bits=bits)).adapters
+    assert found is not None
+    assert found.prepared == (bits < 16)
+    zero = setup("hf-trainer", {"type": "zero2"}, lora=Lora(rank=8, bits=bits)).adapters
+    assert zero is not None
+    assert not zero.prepared, "DeepSpeed makes the model 16 bits wide again"
 
 
 @pytest.mark.parametrize(("framework", "kept"), [("torchtitan", True), ("megatron", False)])

@@ -104,7 +104,8 @@ def test_gradients_in_a_pool_are_reserved_and_not_allocated() -> None:
     plain = FSDP._replace(recompute="none")
     once = plain._replace(batch=Batch(2, 1, 4))
     several, one = estimate(plain), estimate(once)
-    grads = next(part.bytes for part in one.components if part.name == "grads")
+    grads = next(part.bytes for part in several.components if part.name == "grads")
+    assert grads > 0
     assert several.get_peak("allocated") - one.get_peak("allocated") == pytest.approx(grads)
     assert several.get_peak("reserved") - one.get_peak("reserved") < grads / 2
 
@@ -289,7 +290,7 @@ def test_the_root_is_reduced_when_the_first_layer_has_gone_backward(strategy: st
     layer, root = [parts for _, parts in list_moments(wide) if parts.moment == "backward"][-2:]
     assert layer.temporary > 0 == root.temporary
     reduced = wide.recipe.reduce
-    assert layer.buckets - layer.idle == reduced * stage.largest
+    assert layer.buckets == reduced * stage.largest
     assert root.buckets == reduced * stage.outside
     assert root.gathered == 2 * wide.recipe.compute * stage.outside  # and its gradients
 

@@ -81,7 +81,7 @@ def test_a_measured_model_needs_what_a_real_step_needs(names: tuple[str, ...]) -
         model = read_measured(told["name"], told["report"])
         for step, real in told["real"].items():
             mode, recompute = step.split()
-            said = estimate(build(model, mode, recompute)).peak_allocated
+            said = estimate(build(model, mode, recompute)).get_peak("allocated")
             assert said == pytest.approx(real, rel=WITHIN), (told["name"], step)
             compared += 1
     assert compared >= 2 * len(names)
@@ -143,5 +143,5 @@ def test_sixteen_fake_ranks_need_what_the_planner_says(name: str, recompute: str
     setup = build(model, "fp32", recompute)._replace(
         strategy="fsdp2", mesh=Mesh(1, 16), batch=Batch(model.micro, 1, 16)
     )
-    said = estimate(setup).peak_allocated
+    said = estimate(setup).get_peak("allocated")
     assert said == pytest.approx(model.sharded.peak, rel=SHARDED_WITHIN)

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from jobgen.strategy.estimate import GpuMemory, Metric
-from jobgen.strategy.memory import estimate
+from jobgen.strategy.estimate import FRAGMENTED, GIB, GpuMemory, Metric
+from jobgen.strategy.memory import estimate, list_moments
 from jobgen.strategy.memory.activations import compute_kept
 from jobgen.strategy.memory.memory_states import divide_states, list_stages
 from jobgen.strategy.memory.outside import compute_node_memory
@@ -20,6 +20,8 @@ from tests.strategy.memory.setups import MODELS, setups
 
 ALMOST = 1 + 1e-9
 """Sums of floats."""
+BESIDE = ("context", "cache")
+"""Components that are not allocated by torch."""
 METRICS: tuple[Metric, ...] = ("allocated", "reserved", "nvidia-smi")
 
 
@@ -58,6 +60,30 @@ def test_components_are_all_there_is(setup: Setup) -> None:
     assert memory.low < memory.nvidia_smi < memory.high
 
 
+@given(setups(), st.floats(1, 200))
+def test_the_parts_add_up_to_what_is_allocated_and_needed(setup: Setup, gib: float) -> None:
+    memory, limit = estimate(setup), gib * GIB
+    beside = {part.name: part.bytes for part in memory.components if part.name in BESIDE}
+    torch = sum(part.bytes for part in memory.components if part.name not in BESIDE)
+    allocated = max(parts.allocated for _, parts in list_moments(setup))
+    assert torch == pytest.approx(allocated)
+    assert memory.needed == pytest.approx(FRAGMENTED * torch + beside["context"])
+    assert memory.needed <= memory.nvidia_smi * ALMOST
+    assert (memory.needed <= limit) == (memory.judge(limit) != "no")
+
+
+def test_gradients_that_are_freed_are_cache_and_not_allocated() -> None:
+    """FSDP2's gradients lie in a pool of their own while the next forward pass runs."""
+    setup = Setup(MODELS[0], "fsdp2", Mesh(1, 8), Batch(2, 1, 8), 8192, get_recipe("mixed"))
+    memory = estimate(setup)
+    sizes = {part.name: part.bytes for part in memory.components}
+    (states,) = (divide_states(setup, stage) for stage in list_stages(setup))
+    assert (memory.moment, sizes["grads"]) == ("forward", 0.0)
+    assert sizes["cache"] > states.grads
+    several = setup._replace(batch=Batch(2, 4, 8))
+    assert {part.name: part.bytes for part in estimate(several).components}["grads"] > 0
+
+
 TWO_PEAKS = Setup(
     MODELS[0],
     "ddp",
@@ -78,7 +104,7 @@ def test_each_metric_has_the_peak_of_its_own() -> None:
     """As torch counts: max_memory_allocated and max_memory_reserved know nothing of each other."""
     load = estimate(TWO_PEAKS._replace(loose=False))
     forward = estimate(TWO_PEAKS)
-    assert (load.moment, forward.moment) == ("load", "forward")
+    assert load.moment == forward.moment == "load"
     assert forward.get_peak("allocated") == load.get_peak("allocated")
     assert forward.get_peak("reserved") > load.get_peak("reserved")
     for memory in (load, forward):

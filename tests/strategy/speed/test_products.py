@@ -13,6 +13,7 @@ from jobgen.strategy.speed.compute import compute_layer, count_kernels
 from jobgen.strategy.speed.elementwise import count_elementwise
 from jobgen.strategy.speed.machine_model import build_machine
 from jobgen.strategy.speed.products import (
+    Both,
     Product,
     compute_product,
     compute_products,
@@ -244,6 +245,23 @@ def test_adapters_multiply_in_their_own_type_or_joined_with_the_weights() -> Non
     assert joined[1] - plain[1] == pytest.approx((14 - 21) * inner - 10 * outer)
     narrow = lora._replace(width=2)
     assert time(narrow) == time(narrow._replace(cast_back=False))
+
+
+def test_8_bit_weights_have_inputs_quantized_and_go_backward_in_the_type_of_the_stream() -> None:
+    base = setup(model=build_model(Architecture("lora", 4, 4096, 32, 8, 128, 14336, 32000)))
+    base = base._replace(seq=8192)
+    inner = sum(t.shape[1] for t in base.model.layers[0].tensors if len(t.shape) == 2)
+    outer = sum(t.shape[0] for t in base.model.layers[0].tensors if len(t.shape) == 2)
+
+    def time(bits: int, *, prepared: bool = False) -> Both:
+        lora = base._replace(adapters=Adapters(8, ("none",), bits, prepared=prepared))
+        return compute_products(lora, A100, lora.model.layers[0].tensors)
+
+    plain, eight, prepared = time(16), time(8), time(8, prepared=True)
+    each = get_memory_rate(A100) / base.tokens
+    assert (eight.forward - plain.forward) * each == pytest.approx(16 * inner + 12 * outer)
+    assert plain.backward < eight.backward < 1.2 * plain.backward
+    assert prepared.backward > 5 * plain.backward, "fp32 does not multiply on tensor cores"
 
 
 @pytest.mark.parametrize(
