@@ -171,6 +171,7 @@ def build_setup(strategy: Strategy, ask: Ask, train: Train | None = None) -> Set
         measured=ask.measured,
         flash=ask.measured is None or not ask.measured.keeps_scores,
         assumed=tuple(_list_assumed(train, ask)),
+        derived=("micro_batch",) if train.global_batch and train.micro_batch is None else (),
     )
 
 
