@@ -51,10 +51,12 @@ LEVELS = ("strategy", "activation_checkpointing", "ep", "tp", "pp", "offload")
 _AGAIN = ("selective", "full")
 _DIVIDES_EXPERTS = ("megatron", "torchtitan")
 """Frameworks that have expert parallel; programs of the others would have to have it themselves."""
+_UNDIVIDED = ("hf-trainer",)
+"""Frameworks that have no option for tp, pp and ep."""
 
 
 def list_rungs(ask: Ask, last: str = LEVELS[-1]) -> Iterator[Rung]:
-    """Everything that this program and these ranks can do, level by level to the ``last``.
+    """Everything that this program and these ranks can do, level by level to the ``last`` one.
 
     If the framework refuses all of it, what divides the model no further than the job is listed:
     the framework's own message says what to change.
@@ -83,8 +85,8 @@ def _list_possible(ask: Ask, last: int) -> Iterator[Rung]:
         _expert_parallel(ask, framework),
         *(_divided(ask, framework, pipeline=pipeline) for pipeline in (False, True)),
     ]
-    if ask.measured is not None:
-        divided = [iter(())] * 3  # it was measured whole
+    if ask.measured is not None or framework in _UNDIVIDED:  # a model is measured whole
+        divided = [iter(())] * 3
     if ask.world.ranks == 1:
         plain = plain[:1]
     levels = (_plain(ask, plain), _again(ask, plain), *divided, _offloaded(ask, plain))

@@ -10,6 +10,7 @@ from jobgen.strategy.choice.advise import choose_option
 from jobgen.strategy.choice.levers import find_help, find_levers, find_room_to_spare
 from jobgen.strategy.choice.offer import Lever, StrategyOption
 from jobgen.strategy.choice.setups import Ask
+from tests.effort import count_calls
 from tests.strategy.choice.asked import H100, ask
 
 LLAMA = "meta-llama/Llama-3.1-8B"
@@ -142,3 +143,11 @@ def test_of_smaller_micro_batches_the_largest_and_the_fastest_are_entries() -> N
     alone = [lever for lever in alone if len(lever.changes) == 1]
     assert [lever.changes[0][-1] for lever in alone] == ["4", "8"]
     assert alone[0].rate > 1.3 * alone[1].rate
+
+
+def test_smaller_micro_batches_of_many_samples_are_searched_with_few_calls() -> None:
+    words = {"framework": "hf-trainer", "seq_len": 2048, "micro_batch": None}
+    asked = ask(MOE, 4, gpu=H100, global_batch=8192, **words)
+    start = choose(asked, auto=True)
+    assert start.verdict == "no"
+    assert count_calls(lambda: find_help(start, asked, auto=True)) < 1_200_000
