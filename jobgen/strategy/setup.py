@@ -243,6 +243,8 @@ class Setup(NamedTuple):
     """The user's own model, whose activations are measured and not counted."""
     assumed: tuple[str, ...] = ()
     """Keys of ``train`` that the job does not write, and whose values were assumed."""
+    derived: tuple[str, ...] = ()
+    """Keys whose values follow from ``train.global_batch``, the largest that it allows."""
 
     @property
     def tokens(self) -> int:

@@ -181,8 +181,8 @@ ADVICE = Advice(
     why=("ddp: 165 GiB is over 80.0 GiB", "zero2: fits with 6 % headroom only", "fsdp: fits"),
 )
 LEVERS = (
-    Lever(("train.strategy: fsdp",), 112.3 * GIB, 0.04, 52.5 * GIB, "fits"),
-    Lever(("train.offload: both", "nodes: 4"), 92.3 * GIB, 0.5, 72.5 * GIB, "tight"),
+    Lever(("train.strategy: fsdp",), 112.3 * GIB, 0.04, 52.5 * GIB, "fits", rate=85_600),
+    Lever(("train.offload: both", "nodes: 4"), 92.3 * GIB, 0.5, 72.5 * GIB, "tight", rate=59_300),
     Lever(("train.activation_checkpointing: full",), 32.0 * GIB, 0.33, 132.8 * GIB, "no"),
     Lever(("train.loss: fused",), 10.2 * GIB, 0.0, 154.6 * GIB, "no", "Liger in the program"),
 )

@@ -73,7 +73,7 @@ def test_what_does_not_fit_ends_with_six_and_says_what_would_help(
     assert {"assumed", "alternative", "change_bytes", "verdict"} == set(data["assumptions"][0])
     full = jobgen("plan", *ON, "--section", "memory")
     assert full.code == Exit.UNFIT
-    assert "What would help (fits before tight, then cheapest; time per token)" in full.out
+    assert "What would help (fits before tight, same GPUs before more, then fastest)" in full.out
     assert "Fewest nodes that fit: 1" in full.out
     assert full.err == ""
     assert "error[J251]" in jobgen("plan", *ON, "--section", "env").err
@@ -172,7 +172,10 @@ def test_the_hint_of_what_does_not_fit_is_the_command_that_shows_what_would_help
         (command,) = re.findall(r"see what would help: jobgen ([^(]*--section memory)", text)
         shown = jobgen(*shlex.split(command))
         assert shown.code == Exit.UNFIT
-        assert "\nWhat would help (fits before tight, then cheapest; time per token)\n" in shown.out
+        assert (
+            "\nWhat would help (fits before tight, same GPUs before more, then fastest)\n"
+            in shown.out
+        )
         assert command.endswith(f"{shlex.join([*ON, *more])} --section memory")
 
 
@@ -318,9 +321,8 @@ def test_a_tight_plan_has_what_makes_it_fit_and_may_be_submitted(
     sets = ("--set", "train.micro_batch=2")
     shown = jobgen("plan", *ON, *sets, "--section", "memory").out
     assert "\n  tight: " in shown
-    assert (
-        "What would help (fits before tight, then cheapest; time per token)\n  1  train." in shown
-    )
+    title = "What would help (fits before tight, same GPUs before more, then fastest)"
+    assert f"{title}\n  1  train." in shown
     said = json.loads(jobgen("plan", *ON, *sets, "--json").out)
     levers = said["data"]["estimate"]["levers"]
     assert {lever["verdict"] for lever in levers} == {"fits"}
@@ -331,6 +333,32 @@ def test_a_tight_plan_has_what_makes_it_fit_and_may_be_submitted(
     ]
     assert "\nMemory    fits: " in jobgen("plan", *ON, *sets, *tried).out
     assert "\nNext: jobgen submit job.yaml" in jobgen("plan", *ON, *sets).out
+
+
+def test_a_micro_batch_that_follows_from_the_global_batch_is_on_the_screen(
+    jobgen: Jobgen, folder: Path
+) -> None:
+    _write(folder, "fsdp2")
+    sets = ("--set", "train.global_batch=64", "--set", "train.micro_batch=null")
+    shown = " ".join(jobgen("plan", *ON, *sets).out.split())
+    assert "micro_batch 4 (from global_batch)" in shown
+
+
+def test_every_row_that_was_compared_is_shown_or_counted(jobgen: Jobgen, folder: Path) -> None:
+    _write(folder, "auto")
+    sets = ("--set", "train.micro_batch=4", "--set", "train.seq_len=8192")
+    text = jobgen("plan", *ON, *sets, "--section", "memory").out
+    (left,) = re.findall(r"compared as well: (\d+) more rows; -v shows them", text)
+    every = jobgen("plan", *ON, *sets, "--section", "memory", "-v").out
+    assert "compared as well" not in every
+    assert _count_rows(every) == _count_rows(text) + int(left)
+    said = json.loads(jobgen("plan", *ON, *sets, "--json").out)
+    assert len(said["data"]["estimate"]["strategies"]) == _count_rows(every)
+
+
+def _count_rows(text: str) -> int:
+    table = text.partition("STRATEGY")[2].partition("\n\n")[0]
+    return len(re.findall(r"^[> ] [a-z0-9].* GiB +(?:yes|no|tight) ", table, re.M))
 
 
 def test_the_first_line_names_the_host_memory_where_that_does_not_fit(

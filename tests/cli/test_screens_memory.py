@@ -213,14 +213,17 @@ def test_nothing_to_show_is_nothing() -> None:
 
 def test_changes_are_shown_with_what_they_give_and_cost() -> None:
     text = remedies.screen(made.NONE, Ink())
-    assert "  1  train.strategy: fsdp\n     saves 112 GiB, 4 % slower: 52.5 GiB, fits\n" in text
+    assert "  1  train.strategy: fsdp\n     needs 52.5 GiB, fits; 85,600 tokens/s\n" in text
     assert "  2  train.offload: both and nodes: 4\n" in text
-    assert "50 % slower: 72.5 GiB, tight\n" in text
+    assert "     needs 72.5 GiB, tight; 59,300 tokens/s\n" in text
+    tight = made.NONE._replace(options=(made.NONE.options[1]._replace(verdict="tight"),))
+    compared = remedies.screen(tight, Ink())
+    assert "needs 52.5 GiB, fits; 85,600 tokens/s (4 % fewer)\n" in compared
     assert "too much" not in text, "what does not help is no help"
     assert text.endswith("Fewest nodes that fit: 4\n")
     every = remedies.screen(made.NONE, Ink(), every=True)
     assert "  4  train.loss: fused (Liger in the program)\n" in every
-    assert "     saves 10.2 GiB: 155 GiB, too much\n" in every
+    assert "     needs 155 GiB, too much\n" in every
     few = made.NONE._replace(levers=made.LEVERS[2:], smallest_nodes=None)
     (_, line) = remedies.screen(few, Ink(width=120)).splitlines()
     nearest = "train.activation_checkpointing: full: 133 GiB"

@@ -9,7 +9,7 @@ from jobgen.cli.page.bars import list_memory_bars, list_paints, list_step_parts
 from jobgen.cli.page.shapes import Bullets, Item, PageTable, Paragraph
 from jobgen.cli.screens import offers as side_by_side
 from jobgen.cli.screens.memory import WORDS, can_run, to_gib
-from jobgen.cli.screens.remedies import ORDER, format_slower
+from jobgen.cli.screens.remedies import ORDER, format_rate
 from jobgen.cli.screens.scaling import compute_ideal
 from jobgen.cli.screens.step_speed import compute_mfu, format_number, format_time
 from jobgen.strategy.choice.offer import Advice, Offer, StrategyOption
@@ -110,14 +110,12 @@ def list_scaling(advice: Advice) -> PageTable:
 
 def list_levers(advice: Advice) -> Sequence[Item]:
     """What would help, in the order of the screen."""
-    heads = ["change", "saves, GiB", "then, GiB", "fits", "time"]
+    heads = ["change", "needs, GiB", "fits", f"{advice.unit}/s"]
     rows = []
     for lever in advice.levers:
-        saves = to_gib(lever.saves) if lever.saves >= 0 else f"-{to_gib(-lever.saves)}"
-        fits = WORDS[lever.verdict]
-        time = format_slower(lever.slower).lstrip(",; ") or "the same"
-        rows.append((lever.change, saves, to_gib(lever.memory), fits, time))
-    return (PageTable(ORDER.format(advice.unit[:-1]).capitalize(), heads, rows),) if rows else ()
+        rate = format_rate(lever, advice) if lever.fits and lever.rate else "-"
+        rows.append((lever.change, to_gib(lever.memory), WORDS[lever.verdict], rate))
+    return (PageTable(ORDER.capitalize(), heads, rows),) if rows else ()
 
 
 def compare_offers(offers: Sequence[Offer], work: float) -> Sequence[Item]:

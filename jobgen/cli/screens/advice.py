@@ -14,7 +14,7 @@ from jobgen.cli.screens.step_speed import compute_mfu, divide_step
 from jobgen.strategy.choice.assumptions import list_assumptions
 from jobgen.strategy.choice.nearest import find_nearest
 from jobgen.strategy.choice.offer import Advice, Faster, Lever, StrategyOption
-from jobgen.strategy.estimate import GIB, ClusterHardware, Component, GpuMemory, StepTime
+from jobgen.strategy.estimate import GIB, ClusterHardware, Component, GpuMemory, StepTime, WorkUnit
 
 
 def screen(
@@ -26,10 +26,10 @@ def screen(
     nodes: Sequence[int] = (),
 ) -> str:
     """The memory with its bar, the strategies, what would help, the scaling; with all reasons, and
-    with every change that was tried. ``nodes`` are the sizes that were asked for."""
+    with every strategy and change that was tried. ``nodes`` are the sizes that were asked for."""
     parts = [
         memory.screen(advice, ink),
-        strategies.screen(advice, ink),
+        strategies.screen(advice, ink, every=every),
         remedies.screen(advice, ink, every=every),
         scaling.screen(advice, nodes, ink),
         draw_why(advice, ink) if reasons else "Estimates; formulas and sources: --why\n",
@@ -86,8 +86,8 @@ def data(advice: Advice) -> dict[str, Any]:
         **program,
         "chosen": advice.chosen.name if advice.chosen else None,
         "faster": advice.faster and _faster_data(advice.faster),
-        "strategies": [dump_option(option, advice) for option in advice.options],
-        "levers": [_lever_data(lever) for lever in advice.levers],
+        "strategies": [dump_option(o, advice) for o in (*advice.options, *advice.others)],
+        "levers": [_lever_data(lever, advice.unit) for lever in advice.levers],
         "smallest_nodes": advice.smallest_nodes,
         "smallest_by": advice.smallest_by or None,
         "scaling": [
@@ -135,12 +135,13 @@ def _faster_data(faster: Faster) -> dict[str, Any]:
     }
 
 
-def _lever_data(lever: Lever) -> dict[str, Any]:
+def _lever_data(lever: Lever, unit: WorkUnit) -> dict[str, Any]:
     return {
         "change": lever.change,
         "changes": list(lever.changes),
         "saves_bytes": lever.saves,
         "slower_pct": round(lever.slower * 100, 2),
+        f"{unit}_per_second": lever.rate or None,
         "memory_bytes": lever.memory,
         "fits": lever.fits,
         "verdict": lever.verdict,

@@ -145,6 +145,8 @@ def list_sizes(setup: Setup, *, assumed: bool = False) -> list[str]:
         if key in setup.assumed:
             origin = "assumed" if setup.measured is None else "measured"
             words.append(f"{key} {value} ({origin})")
+        elif key in setup.derived:
+            words.append(f"{key} {value} (from global_batch)")
         elif not assumed:
             words.append(f"{names[key]} {value}")
     return words

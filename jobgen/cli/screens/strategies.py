@@ -15,6 +15,7 @@ from jobgen.cli.screens.step_speed import (
     join_sets,
 )
 from jobgen.strategy.choice.offer import Advice, StrategyOption
+from jobgen.wording import count
 
 _HEADS = ("STRATEGY", "NEEDS", "FITS", "EST. STEP", "RATE", "EXPOSED")
 _RATES = {"tokens": "TOK/S/GPU", "samples": "SAMPLES/S/GPU"}
@@ -24,11 +25,13 @@ _NAME, _NOTE = 16, 24
 """The least columns of a name, and of a note beside the numbers."""
 
 
-def screen(advice: Advice, ink: Ink) -> str:
+def screen(advice: Advice, ink: Ink, *, every: bool = False) -> str:
     """A row for each option, its note beside or below; the chosen one is marked by ``>``, and its
-    note stands in the verdict above."""
+    note stands in the verdict above. With ``every`` all that were compared."""
     if not advice.options:
         return ""
+    if every:
+        advice = advice._replace(options=(*advice.options, *advice.others), others=())
     heads = [_RATES[advice.unit] if head == "RATE" else head for head in _HEADS]
     rows: list[Sequence[str]] = [heads, *map(_cells, advice.options)]
     kept = _kept(rows, ink.width)
@@ -50,6 +53,8 @@ def _list_rules(advice: Advice) -> Iterator[str]:
     if advice.faster:
         name, amount = advice.faster.option.name, format_gain(advice.faster.gain, advice.unit)
         yield f"fastest that fits: {name}, {amount}: {join_sets(advice.faster.changes)}"
+    if advice.others:
+        yield f"compared as well: {count(len(advice.others), 'more row')}; -v shows them"
     if advice.untried:
         more = ", ".join(advice.untried)
         yield f"left out, because something simpler fits: more rows with {more}"

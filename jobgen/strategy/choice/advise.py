@@ -151,6 +151,7 @@ def advise(ask: Ask, *, auto: bool) -> Advice:
         able = [found for _, found in pairs if found.verdict in ranked]
         chosen = min(able, key=lambda found: ranked[found.verdict], default=None)
     shown = list(_shown(pairs, chosen, "" if auto else ask.train.strategy.type))
+    names = {option.name for option in shown}
     return Advice(
         machine=ask.machine,
         limit=ask.machine.memory,
@@ -160,6 +161,7 @@ def advise(ask: Ask, *, auto: bool) -> Advice:
         why=tuple(_why(pairs, chosen)) if auto else (),
         factor=ask.factor,
         assumed_network=describe_assumed_network(ask),
+        others=tuple(option for _, option in pairs if option.name not in names),
         untried=_list_untried(ask, pairs),
     )
 

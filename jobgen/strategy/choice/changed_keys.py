@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from jobgen.model.train import Train
 
 
+BATCH = ("micro_batch", "gradient_accumulation")
+"""Keys that divide the samples of a step."""
+
+
 def list_rank_changes(ask: Ask, there: Ask) -> tuple[str, ...]:
     """``gpus_per_node: 8``, ``nodes: 4``."""
     gpus, nodes = there.world.ranks_per_node, there.world.nodes
@@ -23,10 +27,15 @@ def list_changes(ask: Ask, there: Ask) -> tuple[str, ...]:
     """Keys of the batch, of the rest of ``train``, and of the ranks."""
     trains = ask.train, there.train
     return (
-        *_compare(*trains, ("micro_batch", "gradient_accumulation")),
+        *list_batch_changes(*trains),
         *list_train_changes(*trains),
         *list_rank_changes(ask, there),
     )
+
+
+def list_batch_changes(old: Train, new: Train) -> tuple[str, ...]:
+    """``train.micro_batch: 2``, ``train.gradient_accumulation: 4``."""
+    return tuple(_compare(old, new, BATCH))
 
 
 def list_train_changes(old: Train, new: Train) -> Iterator[str]:

@@ -51,17 +51,19 @@ LEVELS = ("strategy", "activation_checkpointing", "ep", "tp", "pp", "offload")
 _AGAIN = ("selective", "full")
 _DIVIDES_EXPERTS = ("megatron", "torchtitan")
 """Frameworks that have expert parallel; programs of the others would have to have it themselves."""
+_UNDIVIDED = ("hf-trainer",)
+"""Frameworks that have no option for tp, pp and ep."""
 
 
-def list_rungs(ask: Ask) -> Iterator[Rung]:
-    """Everything that this program and these ranks can do, level by level.
+def list_rungs(ask: Ask, last: str = LEVELS[-1]) -> Iterator[Rung]:
+    """Everything that this program and these ranks can do, level by level to the ``last`` one.
 
     If the framework refuses all of it, what divides the model no further than the job is listed:
     the framework's own message says what to change.
     """
     refused = []
     able = False
-    for rung in _list_possible(ask):
+    for rung in _list_possible(ask, LEVELS.index(last)):
         if is_refused(rung.train, ask):
             refused.append(rung)
         else:
@@ -76,20 +78,20 @@ def _is_undivided(train: Train, asked: Train) -> bool:
     return all(getattr(train, axis) == getattr(asked, axis) for axis in ("tp", "pp", "ep"))
 
 
-def _list_possible(ask: Ask) -> Iterator[Rung]:
+def _list_possible(ask: Ask, last: int) -> Iterator[Rung]:
     framework = strategy.choose_framework(ask.train, ask.launcher)
     plain = [name for name in _ORDER if _knows(name, framework, ask)]
     divided = [
         _expert_parallel(ask, framework),
         *(_divided(ask, framework, pipeline=pipeline) for pipeline in (False, True)),
     ]
-    if ask.measured is not None:
-        divided = []  # it was measured whole
+    if ask.measured is not None or framework in _UNDIVIDED:  # a model is measured whole
+        divided = [iter(())] * 3
     if ask.world.ranks == 1:
         plain = plain[:1]
     levels = (_plain(ask, plain), _again(ask, plain), *divided, _offloaded(ask, plain))
     names = set()
-    for rung in chain.from_iterable(levels):
+    for rung in chain.from_iterable(levels[: last + 1]):
         # what the job sets itself makes rungs of several levels alike
         if rung.name not in names and not _faulty(rung.train, ask):
             names.add(rung.name)
@@ -104,6 +106,11 @@ def _knows(name: str, framework: str, ask: Ask) -> bool:
 def _faulty(train: Train, ask: Ask) -> bool:
     found = strategy.list_faults(train, ask.sizes, ask.world, launcher=ask.launcher)
     return next(found, None) is not None
+
+
+def is_possible(train: Train, ask: Ask) -> bool:
+    """Whether neither the planner's checks nor the framework refuse it."""
+    return not _faulty(train, ask) and not is_refused(train, ask)
 
 
 def is_refused(train: Train, ask: Ask) -> bool:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import count, takewhile
+
 from jobgen import strategy
 from jobgen.named_tuple import NamedTuple
 from jobgen.strategy.batch import assume_batch
@@ -56,6 +59,16 @@ def lessen_batch(ask: Ask) -> Ask | None:
     decided = strategy.decide(ask.train, ask.sizes, ask.world, launcher=ask.launcher)
     batch = decided.batch or assume_batch(decided.framework, decided.mesh.data)
     return divide_batch(ask, batch, 1) if batch.micro > 1 else None
+
+
+def list_batches(ask: Ask, batch: Batch) -> Iterator[Ask]:
+    """The question with twice or half as many samples in each forward pass, and so on, and as many
+    in a step; the fewest at once first. Nothing where a file of the user's says how many."""
+    samples = batch.micro * batch.accumulation
+    smaller = takewhile(bool, (batch.micro >> halvings for halvings in count(1)))
+    larger = takewhile(samples.__ge__, (batch.micro << doublings for doublings in count(1)))
+    micros = sorted({*smaller, *larger}) if ask.config_batch is None else []
+    yield from (divide_batch(ask, batch, micro) for micro in micros if samples % micro == 0)
 
 
 def divide_batch(ask: Ask, batch: Batch, micro: int) -> Ask:

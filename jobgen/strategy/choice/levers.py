@@ -3,12 +3,9 @@ changes that are enough together, and the fewest nodes that do."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from itertools import combinations, count, islice, takewhile
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import combinations, islice, takewhile
 
-from jobgen import strategy
-from jobgen.model.train import Offload
 from jobgen.named_tuple import NamedTuple
 from jobgen.strategy.choice.advise import (
     choose_first,
@@ -18,14 +15,15 @@ from jobgen.strategy.choice.advise import (
     judge_memory,
 )
 from jobgen.strategy.choice.changed_keys import list_changes, note_loss
-from jobgen.strategy.choice.ladder import change_nodes, is_refused, list_wider
-from jobgen.strategy.choice.least_room import choose_room, divide_batch, lessen_batch
+from jobgen.strategy.choice.faster import Candidate, find_fastest, list_choice_changes
+from jobgen.strategy.choice.ladder import change_nodes, is_possible, list_wider
+from jobgen.strategy.choice.least_room import choose_room, lessen_batch
 from jobgen.strategy.choice.offer import Growth, Lever, StrategyOption
-from jobgen.strategy.choice.setups import REDUCES_EACH, VARIED, Ask
-from jobgen.strategy.estimate import Verdict
+from jobgen.strategy.choice.savings import change_train, list_savings, list_smaller_batches
+from jobgen.strategy.choice.setups import REDUCES_EACH, Ask
+from jobgen.strategy.estimate import StepTime, Verdict
 from jobgen.strategy.memory import estimate
 from jobgen.strategy.setup import Setup
-from jobgen.strategy.supported import get_small_loss, has_optimizer
 
 _NEEDS: dict[Growth, int] = {"": 0, "GPUs": 1, "nodes": 2}
 """What takes less of the cluster stands first."""
@@ -52,29 +50,39 @@ def find_help(start: StrategyOption, ask: Ask, *, auto: bool = False) -> Help:
     and the fewest nodes. With ``auto`` the planner makes the other changes itself."""
     room = choose_room(ask)
     single = find_levers(start, ask, auto=auto)
-    together = () if auto else _list_pairs(start, ask)
-    together += () if room is None else tuple(_combine_all(start, ask, room.ask, auto=auto))
-    # where one change is enough, several at once help only if they cost less
-    least = min((_rank_cost(lever) for lever in single if lever.verdict == "fits"), default=None)
-    if least is not None:
-        together = tuple(
-            lever
-            for lever in together
-            if len(lever.changes) == 1 or _rank_cost(lever, _WORTH) < least
-        )
-    levers = _arrange((*single, *together))
+    more = () if room is None else tuple(_combine_all(start, ask, room.ask, auto=auto))
+    levers = _arrange((*_join_changes(start, ask, single, more, auto=auto), *single))
     return Help(levers) if room is None else Help(levers, room.nodes, room.title)
 
 
 def find_room_to_spare(start: StrategyOption, ask: Ask, *, auto: bool = False) -> tuple[Lever, ...]:
-    """What would make a tight option fit: single changes; where none costs nothing but time, also
-    the simplest strategy that fits on the same ranks."""
-    single = [lever for lever in find_levers(start, ask, auto=auto) if lever.verdict == "fits"]
-    if any(_rank_cost(lever)[0] == 0 for lever in single):
-        return tuple(single)
-    other = () if auto else _list_pairs(start, ask)
-    other += tuple(_combine(start, ask, ask, auto=auto))
-    return _arrange((*single, *(lever for lever in other if lever.verdict == "fits")))
+    """What would make a tight option fit: single changes, and what is quicker; where no single one
+    costs nothing but time, also the simplest strategy that fits on the same ranks."""
+    single = find_levers(start, ask, auto=auto)
+    costly = all(lever.verdict != "fits" or _rank_cost(lever)[0] for lever in single)
+    more = tuple(_combine(start, ask, ask, auto=auto)) if costly else ()
+    levers = (*_join_changes(start, ask, single, more, auto=auto), *single)
+    return _arrange(tuple(lever for lever in levers if lever.verdict == "fits"))
+
+
+def _join_changes(
+    start: StrategyOption, ask: Ask, single: Sequence[Lever], more: Sequence[Lever], *, auto: bool
+) -> Iterator[Lever]:
+    """Several changes at once: the fastest that fits, pairs, and ``more``. Where a ``single`` one
+    is enough, only those that cost less."""
+    least = min((_rank_cost(lever) for lever in single if lever.verdict == "fits"), default=None)
+    fastest = _propose_fastest(start, ask, auto=auto)
+    for lever in (*fastest, *_list_pairs(start, ask, auto=auto), *more):
+        if least is None or len(lever.changes) == 1 or _rank_cost(lever, _WORTH) < least:
+            yield lever
+
+
+def _propose_fastest(start: StrategyOption, ask: Ask, *, auto: bool) -> Iterator[Lever]:
+    """The fastest strategy and micro-batch that fit on the job's ranks."""
+    best = find_fastest(start, ask, {})
+    if best is not None:
+        lever = _lever(start, ask, best)
+        yield lever._replace(changes=list_choice_changes(best, ask, auto=auto))
 
 
 def _combine_all(start: StrategyOption, ask: Ask, there: Ask, *, auto: bool) -> Iterator[Lever]:
@@ -137,103 +145,69 @@ def _combine(start: StrategyOption, ask: Ask, there: Ask, *, auto: bool) -> Iter
     there = there if auto else there._replace(train=rung.train)
     limit = ask.machine.nodes
     possible = limit is None or there.world.nodes <= max(limit, ask.world.nodes)
-    lever = _lever(start, ask, _Trial(there, option))
-    if lever.changes:
+    lever = _lever(start, ask, Candidate(there, option))
+    varied = auto and there.world == ask.world  # by the batch alone, as single changes are
+    if lever.changes and not varied:
         notes = [lever.note, "" if possible else "more than the cluster has"]
         note = "; ".join(part for part in notes if part)
         yield lever._replace(note=note, possible=possible)
 
 
-def _time_sample(setup: Setup, ask: Ask) -> float:
-    """Seconds of a sample; always 1 where the time is not known."""
-    step = estimate_step(setup, ask)
-    return 1.0 if step is None else step.seconds / setup.batch.total
+def _time(option: StrategyOption, ask: Ask) -> StepTime | None:
+    return option.step or estimate_step(option.setup, ask)
 
 
-class _Trial(NamedTuple):
-    """A changed question, and its answer."""
-
-    ask: Ask
-    option: StrategyOption
-
-
-def _try(asks: Iterable[Ask], *, auto: bool) -> Iterator[_Trial]:
+def _try(asks: Iterable[Ask], *, auto: bool) -> Iterator[Candidate]:
     """The answers to those that the framework accepts; with ``auto`` the strategy is chosen
     again."""
     for ask in asks:
-        if not auto and _is_faulty(ask):
+        if not auto and not is_possible(ask.train, ask):
             continue
         option = choose_option(ask, auto=auto)
         if option is not None:
-            yield _Trial(ask, option)
-
-
-def _is_faulty(ask: Ask) -> bool:
-    faults = strategy.list_faults(ask.train, ask.sizes, ask.world, launcher=ask.launcher)
-    return next(faults, None) is not None or is_refused(ask.train, ask)
+            yield Candidate(ask, option)
 
 
 def _list_single(start: StrategyOption, ask: Ask, *, auto: bool) -> Iterator[Lever]:
-    changes = [*_list_changes(start, ask, auto=auto)]
-    trials = [*_try(_ask_each(ask, changes), auto=auto), *_try_larger(ask, auto=auto)]
+    changes = list_savings(start, ask, auto=auto)
+    trials = [*_try(change_train(ask, changes), auto=auto), *_try_larger(ask, auto=auto)]
     yield from (_lever(start, ask, trial) for trial in trials)
+    yield from _lessen_micro(start, ask, auto=auto)
     yield from _reduce_each(start, ask)
 
 
-def _list_pairs(start: StrategyOption, ask: Ask) -> tuple[Lever, ...]:
-    """Two changes of ``train`` that fit together with the job's own strategy, the cheapest ones."""
-    pairs = combinations(_list_changes(start, ask, auto=False), 2)
+def _list_pairs(start: StrategyOption, ask: Ask, *, auto: bool) -> tuple[Lever, ...]:
+    """Two changes of ``train`` that fit together, the cheapest ones: with the job's own strategy,
+    or with ``auto`` what the planner then chooses."""
+    changes = [*list_savings(start, ask, auto=auto)]
+    pairs = combinations(changes, 2)
     apart = [{**one, **other} for one, other in pairs if not one.keys() & other.keys()]
-    levers = (_lever(start, ask, trial) for trial in _try(_ask_each(ask, apart), auto=False))
+    trials = [*_try(change_train(ask, apart), auto=auto)]
+    for there in change_train(ask, changes):
+        trials += _try_smaller(start, there, auto=auto)
+    levers = (_lever(start, ask, trial) for trial in trials)
     return _arrange(tuple(lever for lever in levers if lever.verdict == "fits"))[:_PAIRS]
 
 
-def _ask_each(ask: Ask, changes: Iterable[dict[str, Any]]) -> Iterator[Ask]:
-    return (ask._replace(train=ask.train.replace(**change)) for change in changes)
+def _try_smaller(start: StrategyOption, ask: Ask, *, auto: bool) -> list[Candidate]:
+    """The answers for smaller micro-batches, the largest first: those that fit, or are tight if no
+    more is; the smallest if none fits."""
+    trials = _try(list_smaller_batches(start, ask, auto=auto), auto=auto)
+    least = next(trials, None)
+    if least is None or least.option.verdict == "no":
+        return [least] if least else []
+    alike = takewhile(lambda trial: trial.option.verdict == least.option.verdict, trials)
+    return [least, *alike][::-1]
 
 
-def _list_changes(start: StrategyOption, ask: Ask, *, auto: bool) -> Iterator[dict[str, Any]]:
-    """Values of ``train`` that may save memory on the job's ranks, but for those that the planner
-    varies itself with ``auto``."""
-    own = start.setup
-    open_keys = set(VARIED) - ask.fixed if auto else set()
-    if not is_over_host(start.memory, ask):  # these leave the host's memory as it is
-        if "activation_checkpointing" not in open_keys:
-            yield from ({"activation_checkpointing": kind} for kind in _list_kinds(own))
-        yield from _halve_batch(own, ask, auto=auto)
-        small = get_small_loss(own.framework)
-        if own.loss == "plain" and own.measured is None and small:
-            yield {"loss": small}
-        lean = has_optimizer(own.framework, "adamw8bit")
-        if own.recipe.moments >= 8 and own.adapters is None and lean:
-            yield {"optimizer": "adamw8bit"}
-    if "offload" not in open_keys:
-        yield from ({"offload": Offload(what=what)} for what in ("optimizer", "both"))
+def _lessen_micro(start: StrategyOption, ask: Ask, *, auto: bool) -> Iterator[Lever]:
+    """The largest of the smaller micro-batches that fits, and the fastest of those that do."""
+    levers = [_lever(start, ask, trial) for trial in _try_smaller(start, ask, auto=auto)]
+    yield from levers[:1]
+    yield from sorted(levers, key=_rank_cost)[:1]
 
 
-def _list_kinds(own: Setup) -> Iterator[str]:
-    """Kinds of checkpointing that keep less, of the user's own model those measured."""
-    less = {"none": ("selective", "full"), "selective": ("full",)}
-    for kind in less.get(own.recompute, ()):
-        if own.measured is None or kind in {trace.recompute for trace in own.measured.traces}:
-            yield kind
-
-
-def _halve_batch(own: Setup, ask: Ask, *, auto: bool) -> Iterator[dict[str, Any]]:
-    """Half of the micro-batch, a quarter of it, and so on, with as many samples in a step: the
-    largest that fits."""
-    if ask.config_batch is not None:  # the user's file sets it
-        return
-    micros = takewhile(bool, (own.batch.micro >> halvings for halvings in count(1)))
-    asks = (divide_batch(ask, own.batch, micro) for micro in micros)
-    roomy = _choose_roomy(_try(asks, auto=auto))
-    if roomy is not None:
-        train = roomy.ask.train
-        steps = train.gradient_accumulation
-        yield {"micro_batch": train.micro_batch, "gradient_accumulation": steps}
-
-
-def _try_larger(ask: Ask, *, auto: bool) -> Iterator[_Trial]:
+def _try_larger(ask: Ask, *, auto: bool) -> Iterator[Candidate]:
     """The job as it is on more GPUs of its nodes, and on twice as many nodes if there are any."""
     wider = _choose_roomy(_try(list_wider(ask), auto=auto))
     yield from [wider] if wider else []
@@ -242,9 +216,9 @@ def _try_larger(ask: Ask, *, auto: bool) -> Iterator[_Trial]:
     yield from _try([twice] if possible else [], auto=auto)
 
 
-def _choose_roomy(trials: Iterable[_Trial]) -> _Trial | None:
+def _choose_roomy(trials: Iterable[Candidate]) -> Candidate | None:
     """The first that fits; where none does, the first that is tight, else the first."""
-    first: dict[Verdict, _Trial] = {}
+    first: dict[Verdict, Candidate] = {}
     for trial in trials:
         verdict = trial.option.verdict
         first.setdefault(verdict, trial)
@@ -262,12 +236,12 @@ def _reduce_each(start: StrategyOption, ask: Ask) -> Iterator[Lever]:
         memory = estimate(reduced).scale(ask.factor)
         verdict = judge_memory(memory, ask)
         option = start._replace(setup=reduced, memory=memory, verdict=verdict)
-        lever = _lever(start, ask, _Trial(ask, option))
+        lever = _lever(start, ask, Candidate(ask, option))
         change = "gradients reduced in every micro-batch"
         yield lever._replace(changes=(change,), note=place, possible=False)
 
 
-def _lever(start: StrategyOption, ask: Ask, trial: _Trial) -> Lever:
+def _lever(start: StrategyOption, ask: Ask, trial: Candidate) -> Lever:
     """Slower is by the seconds of a sample. The note says what the program needs, and what is
     chosen again."""
     there, option = trial
@@ -275,15 +249,21 @@ def _lever(start: StrategyOption, ask: Ask, trial: _Trial) -> Lever:
     notes = [note for change in changes if (note := note_loss(change, option.setup.framework))]
     own = there.train.strategy.type == option.setup.strategy
     notes += [] if own or option.title == start.title else [f"auto chooses {option.title}"]
-    after = _time_sample(option.setup, there)
+    before, after = _time(start, ask), _time(option, there)
+    slower = rate = 0.0
+    if before and after:
+        samples = start.setup.batch.total / option.setup.batch.total
+        slower = samples * after.seconds / before.seconds - 1
+        rate = after.work / after.seconds
     return Lever(
         changes,
         start.memory.needed - option.memory.needed,
-        after / _time_sample(start.setup, ask) - 1,
+        slower,
         option.memory.needed,
         option.verdict,
         note="; ".join(notes),
         needs=_compare_worlds(start.setup, option.setup),
+        rate=rate,
     )
 
 

@@ -53,6 +53,8 @@ class Lever(NamedTuple):
     possible: bool = True
     """Whether the cluster has the nodes, and the job file can set it."""
     needs: Growth = ""
+    rate: float = 0.0
+    """Tokens or samples per second of all ranks after it; 0 where it is not known."""
 
     @property
     def fits(self) -> bool:
@@ -128,6 +130,8 @@ class Advice(NamedTuple):
     """The bandwidth that times of a step assume; empty where it is known, or nothing is sent."""
     scale_network: str = ""
     """What ``scale`` assumes."""
+    others: tuple[StrategyOption, ...] = ()
+    """Options that were compared as well, and are not in the short table."""
     untried: tuple[str, ...] = ()
     """Keys of ``train`` that were not varied, because simpler changes are enough."""
     faster: Faster | None = None

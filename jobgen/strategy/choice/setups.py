@@ -173,6 +173,7 @@ def build_setup(strategy: Strategy, ask: Ask, train: Train | None = None) -> Set
         measured=ask.measured,
         flash=ask.measured is None or not ask.measured.keeps_scores,
         assumed=tuple(_list_assumed(train, ask)),
+        derived=tuple(_list_derived(train)),
     )
 
 
@@ -252,6 +253,11 @@ def _list_assumed(train: Train, ask: Ask) -> Iterator[str]:
         yield "micro_batch"
     if train.gradient_accumulation is None and train.global_batch is None:
         yield "gradient_accumulation"
+
+
+def _list_derived(train: Train) -> Iterator[str]:
+    if train.global_batch is not None and train.micro_batch is None:
+        yield "micro_batch"
 
 
 def choose_recipe(strategy: Strategy, train: Train) -> Recipe:

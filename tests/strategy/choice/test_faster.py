@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 
 from jobgen.model.train import Offload
-from jobgen.strategy.choice.advise import advise, estimate_option
+from jobgen.strategy.batch import ConfigBatch
+from jobgen.strategy.choice.advise import advise, choose_option, estimate_option
 from jobgen.strategy.choice.faster import add_faster, find_faster
-from jobgen.strategy.choice.ladder import list_rungs, make_rung
+from jobgen.strategy.choice.ladder import list_rungs
 from jobgen.strategy.choice.offer import Advice
 from jobgen.strategy.choice.setups import Ask
-from tests.strategy.choice.asked import ask
+from tests.strategy.choice.asked import H100, ask
 
 SLOW = 25e9 / 8 / 8
 """Bytes per second: a GPU's eighth of 25 Gb/s."""
@@ -38,13 +39,15 @@ def test_the_fastest_that_fits_is_what_its_changes_give(framework: str) -> None:
     assert chosen is not None
     assert faster is not None
     assert chosen.step is not None
-    train = asked.train.replace(**dict(map(_read_change, faster.changes)))
-    named = estimate_option(make_rung(0, train), asked)
+    changes = dict(map(_read_change, faster.changes))
+    there = asked._replace(train=asked.train.replace(**changes))
+    # where auto would choose another, the strategy is named
+    named = choose_option(there, auto="strategy" not in changes)
+    assert named is not None
     assert named.verdict == "fits"
     assert named.step is not None
     assert named.step.rate == pytest.approx((1 + faster.gain) * chosen.step.rate)
     assert faster.gain > 0.1
-    assert faster.changes[0].startswith("train.strategy: "), "auto would choose another"
     assert [one.name for one in found.options].count(faster.option.name) == 1
 
 
@@ -88,6 +91,11 @@ def test_a_named_strategy_has_only_the_keys_that_differ() -> None:
     own = on_slow_network("hf-trainer", strategy="zero3", activation_checkpointing="full")
     faster = answer(own, auto=False).faster
     assert faster is not None
+    assert faster.changes == ("train.micro_batch: 4", "train.gradient_accumulation: 1")
+    # a file of the user's sets the batch
+    fixed = own._replace(config_batch=ConfigBatch(1, 4, "ds_config.json:3"))
+    faster = answer(fixed, auto=False).faster
+    assert faster is not None
     assert faster.changes == ("train.strategy: zero1",)
 
 
@@ -100,3 +108,26 @@ def test_a_quantized_model_that_is_prepared_otherwise_is_not_compared() -> None:
     assert shown.setup.adapters.prepared, "zero3 and fsdp2 leave 16 bits where this has fp32"
     faster = find_faster(shown, asked, {}, auto=True)
     assert faster is None or faster.option.setup.adapters == shown.setup.adapters
+
+
+@pytest.mark.parametrize(
+    "batch",
+    [
+        {"micro_batch": None},
+        {"micro_batch": 8},
+        {"micro_batch": 1, "gradient_accumulation": 8},
+        {"micro_batch": None, "global_batch": 256},
+    ],
+)
+def test_another_micro_batch_with_as_many_samples_in_a_step_is_tried(batch: dict[str, Any]) -> None:
+    words = {"framework": "hf-trainer", "seq_len": 2048, **batch}
+    asked = ask("Qwen/Qwen3-Next-80B-A3B-Instruct", 4, gpu=H100, **words)
+    found = answer(asked)
+    assert found.chosen is not None
+    assert found.faster is not None
+    assert found.faster.gain > 1, "8 samples at once need offload, one wastes the GPU"
+    assert any(change.startswith("train.micro_batch: ") for change in found.faster.changes)
+    assert not any("strategy" in change for change in found.faster.changes), "auto chooses it"
+    faster = found.faster.option
+    assert faster.setup.batch.total == found.chosen.setup.batch.total == 256
+    assert faster.name.endswith(f"+micro {faster.setup.batch.micro}")

@@ -7,12 +7,14 @@ from typing import Any
 import pytest
 
 from jobgen.strategy.choice.advise import choose_option
-from jobgen.strategy.choice.levers import find_help, find_levers
+from jobgen.strategy.choice.levers import find_help, find_levers, find_room_to_spare
 from jobgen.strategy.choice.offer import Lever, StrategyOption
 from jobgen.strategy.choice.setups import Ask
-from tests.strategy.choice.asked import ask
+from tests.effort import count_calls
+from tests.strategy.choice.asked import H100, ask
 
 LLAMA = "meta-llama/Llama-3.1-8B"
+MOE = "Qwen/Qwen3-Next-80B-A3B-Instruct"
 SYNC = "gradients reduced in every micro-batch"
 
 
@@ -121,3 +123,41 @@ def test_what_cannot_shard_its_weights_is_helped_by_another_strategy_alone(name:
     assert levers
     assert all("train.strategy: ddp" in lever.changes for lever in levers)
     assert all(lever.verdict == "fits" for lever in levers)
+
+
+def test_the_fastest_that_keeps_the_global_batch_is_an_entry() -> None:
+    words = {"framework": "hf-trainer", "seq_len": 8192, "micro_batch": 4}
+    asked = ask(LLAMA, 4, gpu=H100, gradient_accumulation=8, **words)
+    start = choose(asked, auto=True)
+    assert start.verdict == "tight"
+    first, *others = find_room_to_spare(start, asked, auto=True)
+    assert first.changes == (
+        "train.micro_batch: 1",
+        "train.gradient_accumulation: 32",
+        "train.loss: fused",
+    )
+    assert all(other.slower > first.slower + 0.05 for other in others)
+    option = choose(apply_changes(first, asked), auto=True)
+    assert option.setup.batch.total == start.setup.batch.total
+    assert option.step is not None
+    assert first.rate == pytest.approx(option.step.work / option.step.seconds)
+
+
+def test_of_smaller_micro_batches_the_largest_and_the_fastest_are_entries() -> None:
+    words = {"framework": "hf-trainer", "seq_len": 2048, "micro_batch": None}
+    asked = ask(MOE, 4, gpu=H100, global_batch=512, **words)
+    start = choose(asked, auto=True)
+    assert start.verdict == "tight"
+    levers = find_room_to_spare(start, asked, auto=True)
+    alone = [lever for lever in levers if lever.changes[0].startswith("train.micro_batch: ")]
+    alone = [lever for lever in alone if len(lever.changes) == 1]
+    assert [lever.changes[0][-1] for lever in alone] == ["4", "8"]
+    assert alone[0].rate > 1.3 * alone[1].rate
+
+
+def test_smaller_micro_batches_of_many_samples_are_searched_with_few_calls() -> None:
+    words = {"framework": "hf-trainer", "seq_len": 2048, "micro_batch": None}
+    asked = ask(MOE, 4, gpu=H100, global_batch=8192, **words)
+    start = choose(asked, auto=True)
+    assert start.verdict == "no"
+    assert count_calls(lambda: find_help(start, asked, auto=True)) < 1_200_000
