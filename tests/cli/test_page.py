@@ -13,7 +13,7 @@ from markupsafe import escape
 from jobgen.cli.output import defuse
 from jobgen.cli.page import bars, paints, shapes
 from jobgen.cli.page.plan_page import write_plan_page
-from jobgen.cli.screens.memory import to_gib
+from jobgen.cli.screens.memory_parts import to_gib
 from jobgen.strategy.choice.offer import Advice, Offer
 from jobgen.strategy.estimate import GIB
 from tests.cli import advised as made

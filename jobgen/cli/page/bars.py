@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from jobgen.cli.layout import format_percent
 from jobgen.cli.page.paints import PAINTS, get_fill, get_paint
 from jobgen.cli.page.shapes import Box, Frame, Label, Legend, Picture, Stroke, choose_ticks, fit
-from jobgen.cli.screens.memory import can_run, to_gib
+from jobgen.cli.screens.memory import can_run
+from jobgen.cli.screens.memory_parts import to_gib
 from jobgen.cli.screens.stack import LETTERS, MEANT, choose_letters
 from jobgen.cli.screens.step_speed import format_rate, format_time
 from jobgen.named_tuple import NamedTuple

@@ -8,7 +8,8 @@ from jobgen.cli.layout import format_percent, format_size
 from jobgen.cli.page.bars import list_memory_bars, list_paints, list_step_parts
 from jobgen.cli.page.shapes import Bullets, Item, PageTable, Paragraph
 from jobgen.cli.screens import offers as side_by_side
-from jobgen.cli.screens.memory import WORDS, can_run, to_gib
+from jobgen.cli.screens.memory import WORDS, can_run
+from jobgen.cli.screens.memory_parts import to_gib
 from jobgen.cli.screens.remedies import ORDER, format_rate
 from jobgen.cli.screens.scaling import compute_ideal
 from jobgen.cli.screens.step_speed import compute_mfu, format_number, format_time

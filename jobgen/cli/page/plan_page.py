@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from jobgen.cli.page import bars, curves, page_tables
 from jobgen.cli.page.paints import PATTERNS
 from jobgen.cli.page.shapes import Banner, Bullets, Item, Page, Paragraph, Section, write_page
-from jobgen.cli.screens.memory import format_expected, format_verdict, to_gib
+from jobgen.cli.screens.memory import format_expected, format_verdict
+from jobgen.cli.screens.memory_parts import to_gib
 from jobgen.strategy.choice.offer import Advice, Offer
 
 

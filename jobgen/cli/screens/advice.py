@@ -9,7 +9,8 @@ from jobgen.cli.layout import clip, fold_rows
 from jobgen.cli.output import Ink, defuse
 from jobgen.cli.screens import memory, remedies, scaling, strategies
 from jobgen.cli.screens.measured_rows import dump_measured
-from jobgen.cli.screens.memory import fold_foreign, round_parts
+from jobgen.cli.screens.memory import fold_foreign
+from jobgen.cli.screens.memory_parts import round_parts
 from jobgen.cli.screens.step_speed import compute_mfu, divide_step
 from jobgen.strategy.choice.assumptions import list_assumptions
 from jobgen.strategy.choice.nearest import find_nearest

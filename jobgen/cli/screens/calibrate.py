@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from jobgen.cli.layout import align, fold
 from jobgen.cli.output import TIMES, Ink, defuse
 from jobgen.cli.screens.measurement_rows import describe_calibration, dump_calibration
-from jobgen.cli.screens.memory import to_gib
+from jobgen.cli.screens.memory_parts import to_gib
 from jobgen.cli.screens.step_speed import format_time
 from jobgen.wording import count
 

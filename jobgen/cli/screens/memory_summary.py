@@ -17,8 +17,8 @@ from jobgen.cli.screens.memory import (
     format_strategy,
     list_sizes,
     name_rank,
-    to_gib,
 )
+from jobgen.cli.screens.memory_parts import to_gib
 from jobgen.cli.screens.offers import format_amount
 from jobgen.cli.screens.step_speed import (
     compute_exposed,

@@ -7,7 +7,8 @@ from typing import Any
 
 from jobgen.cli.layout import clip, fold, measure, pad, write_hours
 from jobgen.cli.output import Ink, defuse
-from jobgen.cli.screens.memory import STYLES, WORDS, can_run, fold_foreign, to_gib
+from jobgen.cli.screens.memory import STYLES, WORDS, can_run, fold_foreign
+from jobgen.cli.screens.memory_parts import to_gib
 from jobgen.cli.screens.step_speed import format_number, format_time
 from jobgen.model.units import Walltime
 from jobgen.strategy.choice.offer import Offer

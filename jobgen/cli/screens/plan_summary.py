@@ -270,7 +270,7 @@ def _describe_fit(preview: Preview) -> str:
     option = advice.first_option if advice else None
     if advice is None or option is None:
         return ""
-    from jobgen.cli.screens.memory import to_gib
+    from jobgen.cli.screens.memory_parts import to_gib
 
     amount = f"{to_gib(option.memory.needed)} of {to_gib(advice.limit)} GiB"
     return f"memory {option.verdict} ({amount})"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from jobgen.cli.layout import fold, format_percent
 from jobgen.cli.output import Ink, defuse
-from jobgen.cli.screens.memory import can_run, fold_foreign, to_gib
+from jobgen.cli.screens.memory import can_run, fold_foreign
+from jobgen.cli.screens.memory_parts import to_gib
 from jobgen.cli.screens.step_speed import format_number
 from jobgen.strategy.choice.offer import Advice, Lever
 from jobgen.wording import join_words

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from jobgen.cli.layout import clip, format_percent, measure, pad
 from jobgen.cli.output import Ink, defuse
-from jobgen.cli.screens.memory import STYLES, WORDS, can_run, fold_foreign, to_gib
+from jobgen.cli.screens.memory import STYLES, WORDS, can_run, fold_foreign
+from jobgen.cli.screens.memory_parts import to_gib
 from jobgen.cli.screens.step_speed import (
     compute_exposed,
     format_gain,

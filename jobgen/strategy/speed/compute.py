@@ -10,7 +10,7 @@ from jobgen.strategy.memory.layer import has_attention
 from jobgen.strategy.setup import Setup
 from jobgen.strategy.shapes.architecture import Tensor, has_experts
 from jobgen.strategy.spec import Batch, Mesh, Offloaded
-from jobgen.strategy.speed import products, rates
+from jobgen.strategy.speed import adapter_products, layer_products, products, rates
 from jobgen.strategy.speed.attention import compute_attention, get_head_dims
 from jobgen.strategy.speed.elementwise import (
     count_elementwise,
@@ -142,7 +142,7 @@ def _layers(setup: Setup, machine: ClusterHardware) -> LayerTimes:
 
 
 def _layer(setup: Setup, machine: ClusterHardware, tensors: tuple[Tensor, ...]) -> LayerTimes:
-    linear = products.compute_products(setup, machine, tensors)
+    linear = layer_products.compute_products(setup, machine, tensors)
     core = _compute_mixing(setup, machine)
     rest = count_elementwise(setup, tensors) / rates.get_memory_rate(machine)
     moved = count_moved(setup, tensors) / rates.get_memory_rate(machine)
@@ -189,9 +189,9 @@ def compute_tail(setup: Setup, machine: ClusterHardware, tensors: tuple[Tensor, 
     last = tuple(one for one in tensors if one.name in ends)
     if setup.compiled:
         setup = setup._replace(adapters=None)
-    elif any(products.has_adapter(setup, one) for one in last):
+    elif any(adapter_products.has_adapter(setup, one) for one in last):
         return 0.0
-    return products.compute_products(setup, machine, last).forward
+    return layer_products.compute_products(setup, machine, last).forward
 
 
 @lru_cache(maxsize=1024)
@@ -217,7 +217,7 @@ def compute_blocks(setup: Setup, machine: ClusterHardware) -> Blocks:
     tensors = next(one.tensors for one in setup.model.layers if has_experts(one.tensors))
     layer, speed = _layer(setup, machine, tensors), rates.get_memory_rate(machine)
     routed = tuple(one for one in tensors if one.kind == "expert")
-    linear = products.compute_products(setup, machine, routed)
+    linear = layer_products.compute_products(setup, machine, routed)
     gate = count_expert_activation(setup, tensors) / speed
     sorted_ = count_moved(setup, tensors) / 2 / speed
     ahead, back = linear.forward + gate + sorted_, linear.backward + 2 * gate + sorted_
@@ -228,7 +228,7 @@ def _sum_neighbors(setup: Setup, machine: ClusterHardware, matrices: list[Tensor
     parts = {"attention": 0.0, "mlp": 0.0}
     for one in matrices:
         part = "attention" if one.kind == "attention" else "mlp"
-        parts[part] += products.compute_products(setup, machine, (one,)).forward
+        parts[part] += layer_products.compute_products(setup, machine, (one,)).forward
     return Neighbors(**parts)
 
 

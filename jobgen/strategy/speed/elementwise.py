@@ -10,7 +10,7 @@ from jobgen.strategy.memory.layer import (
 )
 from jobgen.strategy.setup import Setup
 from jobgen.strategy.shapes.architecture import Tensor, has_experts
-from jobgen.strategy.speed import products, rates
+from jobgen.strategy.speed import adapter_products, rates
 from jobgen.strategy.speed.expert_copies import count_sorted_rows
 
 _COMPLEX = ("torchtitan",)
@@ -48,7 +48,7 @@ def count_elementwise(setup: Setup, tensors: tuple[Tensor, ...]) -> float:
     is fp32 between products, so that nothing is cast within a norm.
     """
     sizes, tp = setup.model.sizes, setup.mesh.tp
-    e = rates.FP32 if products.is_prepared(setup) else setup.recipe.compute
+    e = rates.FP32 if adapter_products.is_prepared(setup) else setup.recipe.compute
     fused = setup.compiled or is_fused_layer(setup)
     whole = fused or (setup.fused_norms and not setup.legacy)
     width = float(sizes.hidden * _count_stream(setup, e))
@@ -77,7 +77,7 @@ def count_expert_activation(setup: Setup, tensors: tuple[Tensor, ...]) -> float:
 
 def _count_activation(setup: Setup, tensors: tuple[Tensor, ...]) -> float:
     """Of one token."""
-    e = rates.FP32 if products.is_prepared(setup) else setup.recipe.compute
+    e = rates.FP32 if adapter_products.is_prepared(setup) else setup.recipe.compute
     fused = setup.compiled or is_fused_layer(setup)
     joined_gate = has_experts(tensors) and setup.framework in _COMPILED_GATES
     gate = 3 if fused or joined_gate else 5

@@ -6,7 +6,7 @@ from jobgen.strategy.memory.layer import count_readers, has_attention, has_autoc
 from jobgen.strategy.setup import LINEAR, Setup
 from jobgen.strategy.shapes.architecture import Tensor, has_experts
 from jobgen.strategy.spec import TRAITS
-from jobgen.strategy.speed import products, rates
+from jobgen.strategy.speed import adapter_products, rates
 from jobgen.strategy.speed.elementwise import is_written_out
 from jobgen.strategy.speed.mixer_costs import count_mixer
 
@@ -56,7 +56,7 @@ def count_added(setup: Setup, tensors: tuple[Tensor, ...]) -> float:
     local = _count_local_experts(setup)
     trained = tensors
     if setup.adapters is not None:
-        trained = 2 * tuple(each for each in tensors if products.has_adapter(setup, each))
+        trained = 2 * tuple(each for each in tensors if adapter_products.has_adapter(setup, each))
     return sum(each.times * (local if each.kind == "expert" else 1.0) for each in trained)
 
 
@@ -82,7 +82,7 @@ def count_kernels(setup: Setup, tensors: tuple[Tensor, ...]) -> int:
     """
     sizes = setup.model.sizes
     linear = sum(len(tensor.shape) > 1 for tensor in tensors)
-    adapted = sum(products.has_adapter(setup, tensor) for tensor in tensors)
+    adapted = sum(adapter_products.has_adapter(setup, tensor) for tensor in tensors)
     if setup.compiled:
         return 2 * linear + _LORA_OPS * adapted
     if setup.framework.startswith("megatron"):
@@ -99,7 +99,7 @@ def count_kernels(setup: Setup, tensors: tuple[Tensor, ...]) -> int:
     if sizes.positions or not has_attention(setup):
         turned = 0
     unpacked = _UNPACK_OPS * linear if is_unpacked(setup) else 0
-    unpacked += 2 * linear if products.is_prepared(setup) else 0
+    unpacked += 2 * linear if adapter_products.is_prepared(setup) else 0
     activation = _WRITTEN_OPS if is_written_out(setup) else 1 + sizes.gated
     core = _count_core(setup)
     core += 2 * setup.hidden_dropout + (setup.attention_dropout and not setup.flash)

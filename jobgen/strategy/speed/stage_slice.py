@@ -7,7 +7,7 @@ from jobgen.strategy.memory.memory_states import count_scales, list_stages
 from jobgen.strategy.memory.memory_states import count_trained as count_stage_trained
 from jobgen.strategy.setup import Setup
 from jobgen.strategy.shapes.architecture import has_experts
-from jobgen.strategy.speed.products import count_trained
+from jobgen.strategy.speed.adapter_products import count_trained
 
 
 class StageSlice(NamedTuple):
