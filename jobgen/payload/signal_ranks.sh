@@ -8,12 +8,12 @@ set -uo pipefail
 signal=$1 until=$((SECONDS + $2))
 number=$(kill -l "$signal")
 node=${SLURMD_NODENAME:-$HOSTNAME} groups=" ${*:3} "
-declare -A sent=() start rank parent handles
+declare -A sent=() start rank parent handles shells
 
 # read_processes: the processes of this start's ranks on this node.
 read_processes() {
     local pid key value host step
-    start=() rank=() parent=() handles=()
+    start=() rank=() parent=() handles=() shells=()
     while read -r pid; do
         host=$node step=''
         while IFS='=' read -r -d '' key value; do
@@ -28,15 +28,17 @@ read_processes() {
         [[ $host == "$node" ]] || unset "start[$pid]"
         # other groups of the job run on
         [[ -z ${groups// /} || $groups == *" $step "* ]] || unset "start[$pid]"
-        while read -r key value; do
-            case $key in
-            PPid:) parent[$pid]=$value ;;
-            SigCgt:) handles[$pid]=$(((16#$value >> (number - 1)) & 1)) ;;
-            esac
-        done <"/proc/$pid/status"
         # a shell that runs several commands only waits for them
-        if grep -qz '/program\.sh$' "/proc/$pid/cmdline"; then handles[$pid]=0; fi
+        ! grep -qz '/program\.sh$' "/proc/$pid/cmdline" || shells[$pid]=1
     done < <(grep -lszxF "JOBGEN_STATE_DIR=$JOBGEN_STATE_DIR" /proc/[0-9]*/environ | cut -d/ -f3)
+    # bash's own read goes back in a file and finds another text if the process has slept or woken meanwhile
+    while IFS=$'/:\t' read -r _ _ pid _ key value; do
+        [[ -n ${start[$pid]:-} ]] || continue
+        case $key in
+        PPid) parent[$pid]=$value ;;
+        SigCgt) handles[$pid]=$((!${shells[$pid]:-0} && (16#$value >> (number - 1)) & 1)) ;;
+        esac
+    done < <(printf '/proc/%s/status\0' "${!start[@]}" | xargs -0 grep -sHE '^(PPid|SigCgt):')
 }
 # send: signal processes that can save; ranks without one are listed in unready.
 send() {

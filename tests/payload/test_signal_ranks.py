@@ -24,7 +24,12 @@ def note(number, _):
 me = os.getpid()
 if "handles" in sys.argv:
     signal.signal(signal.SIGUSR1, note)
-os.fork()
+if os.fork() == 0 and "busy" in sys.argv:
+    any(os.fork() == 0 for _ in range(40))
+    Path(f"up.{name}.busy").touch()
+    while not Path("end").exists():
+        [time.sleep(0.0001) for _ in range(100)]
+    os._exit(0)
 Path(f"up.{name}.{os.getpid()}").touch()
 while not Path("end").exists():
     time.sleep(0.02)
@@ -35,16 +40,18 @@ if os.getpid() == me:
 
 
 @contextmanager
-def processes(folder: Path, programs: Mapping[str, tuple[str, str, bool]]) -> Iterator[None]:
+def processes(
+    folder: Path, programs: Mapping[str, tuple[str, str, bool]], *, busy: bool = False
+) -> Iterator[None]:
     """Programs by name: of which run directory, as which start of a rank, and whether they handle
-    the signal. All end well."""
+    the signal. All end well. Busy ones have 40 workers that sleep and wake all the time."""
     (folder / "program.py").write_text(PROGRAM)
     started = []
     for number, (name, (state, rank_id, handles)) in enumerate(programs.items()):
         ours = {"JOBGEN_STATE_DIR": str(folder / state), "RANK": str(number)}
         if name.startswith("on "):
             ours["SLURMD_NODENAME"] = name.removeprefix("on ")
-        words = [sys.executable, "program.py", name, *(["handles"] if handles else [])]
+        words = [sys.executable, "program.py", name, *["handles"] * handles, *["busy"] * busy]
         env = {**os.environ, **ours, **({"JOBGEN_RANK_ID": rank_id} if rank_id else {})}
         started.append(subprocess.Popen(words, cwd=folder, env=env))
     try:
@@ -99,4 +106,10 @@ def test_a_program_without_a_handler_lives_on_and_is_named(tmp_path: Path) -> No
     with processes(tmp_path, {"one": ("state", "1.1.", True), "two": ("state", "2.1.", False)}):
         done = send(tmp_path, "state", seconds=5)
         assert "n1: no process of rank 1 handles SIGUSR1 yet: not sent" in done.stderr
+        assert came(tmp_path, "one") == "True SIGUSR1\n"
+
+
+def test_no_worker_gets_it_whose_status_changes_while_it_is_read(tmp_path: Path) -> None:
+    with processes(tmp_path, {"one": ("state", "1.1.", True)}, busy=True):
+        send(tmp_path, "state")
         assert came(tmp_path, "one") == "True SIGUSR1\n"
