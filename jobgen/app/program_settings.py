@@ -93,10 +93,16 @@ def _name_key(key: str, word: str, job: Loaded[JobSpec] | None) -> str:
 
 def find_framework(ready: PreparedJob, lines: Sequence[str]) -> str:
     """The framework that the job names, else the one of its program or of these log lines."""
-    planned = ready.plan.other.get("framework")
-    if planned is not None and planned.value not in _GENERAL:
-        return str(planned.value)
+    planned = _get_framework(ready)
+    if planned not in _GENERAL:
+        return planned
     return recognize_framework([*list_programs(ready.job), *list_frame_files(lines)])
+
+
+def _get_framework(ready: PreparedJob) -> str:
+    """The framework of the plan; empty if it has none."""
+    planned = ready.plan.other.get("framework")
+    return str(planned.value) if planned is not None else ""
 
 
 def is_other(framework: str | None, shown: str) -> bool:
@@ -141,9 +147,7 @@ def is_of_program(setting: str, ready: PreparedJob) -> bool:
     key, _, word = rest.partition("=")
     if section != "train":
         return False
-    planned = ready.plan.other.get("framework")
-    framework = str(planned.value) if planned is not None else ""
-    return key == "loss" or bool(find_written(ready.job, framework, key, word))
+    return key == "loss" or bool(find_written(ready.job, _get_framework(ready), key, word))
 
 
 def _join_scripts(ready: PreparedJob) -> bytes:
@@ -154,8 +158,7 @@ def _name_options(settings: Iterable[str], ready: PreparedJob) -> Iterator[str]:
     """What the job's framework calls each setting; empty if it has no option for it."""
     from jobgen.strategy.setting_names import name_setting
 
-    planned = ready.plan.other.get("framework")
-    framework = str(planned.value) if planned is not None else ""
+    framework = _get_framework(ready)
     for setting in settings:
         key, _, word = setting.removeprefix("train.").partition("=")
         yield name_setting(framework, key, word) if setting.startswith("train.") else ""

@@ -41,7 +41,7 @@ VERBS = {
     "bench": (_AT + "bench", "Measure network bandwidth and scaling"),
     "config": (_AT + "config", "Show your settings and where they come from"),
     "schema": (_AT + "schema", "Print the JSON Schema of job or cluster files"),
-    "explain": (_AT + "explain", "Explain an error code or an environment variable"),
+    "explain": (_AT + "explain", "Explain a code, a key, a word of the plan or a variable"),
     "completion": (_AT + "completion", "Print the completion script for your shell"),
     "help": (_AT + "help", "Show help for a command, with examples"),
 }

@@ -103,13 +103,12 @@ def blame_occupant(cause: FailureCause, streams: Sequence[ProcessLog]) -> Failur
     if message is None or not message.occupants:
         return cause
     pids = [str(pid) for pid, _ in message.occupants]
-    who, what = f"process {pids[0]} holds", "end it (nvidia-smi on the node shows whose it is)"
-    if len(pids) > 1:
-        who = f"processes {join_words(pids, 'and')} hold"
-        what = "end them (nvidia-smi on the node shows whose they are)"
+    one = len(pids) == 1
+    named = f"process {pids[0]}" if one else f"processes {join_words(pids, 'and')}"
+    what = f"end {named} (nvidia-smi on the node shows whose)"
     held = format_gib(sum(size for _, size in message.occupants))
     lacking = f"{format_gib(message.wanted)} was wanted, {format_gib(message.free)} free"
-    says = f"{who} {held} of the GPU; {lacking}"
+    says = f"{named} {'holds' if one else 'hold'} {held} of the GPU; {lacking}"
     ranks = re.compile(rf"\bpid: (?:{'|'.join(pids)})\)|\bSending process (?:{'|'.join(pids)}) ")
     if any(ranks.search(line.text) for stream in streams for line in stream.lines):
         what = "ranks of this job share it: call torch.cuda.set_device(LOCAL_RANK) first"

@@ -68,7 +68,7 @@ class Store:
         return Settings(**found)
 
     def _kept_nodes(self) -> int:
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(FileNotFoundError, ValueError):
             return int((self.root / "nodes").read_text())
         return 0
 
