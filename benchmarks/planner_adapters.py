@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import Literal
 
 from planner_cells import is_nemo, is_recent
 from planner_words import (
@@ -71,8 +72,18 @@ def read_adapters(said: Mapping[str, str]) -> Adapters | None:
         # not peft's are of the type of the weight beside them (nemo_automodel, components/_peft/
         # lora.py; torchtune, modules/peft/lora.py; litgpt/lora.py); model.half() makes all narrow
         width=2 if (stored == 16 and (own or _is_flattened(said))) or _is_narrowed(said) else 4,
+        keeps_inputs=_find_kept_inputs(said) if bits == 4 else "no",
         autocast=bits == 4 or _NO_AUTOCAST.search(said["source"]) is None,
     )
+
+
+def _find_kept_inputs(said: Mapping[str, str]) -> Literal["no", "of one pass", "of two passes"]:
+    """Of how many passes litgpt's quantized matrices keep their inputs: it had bitsandbytes 0.42
+    until 2025. No two samples of Alpaca are the longest; of a subset that is truncated, many are.
+    """
+    if "litgpt" not in said["source"] or is_recent(said):
+        return "no"
+    return "of two passes" if "truncates" in said["notes"] else "of one pass"
 
 
 def _has_narrow_ends(said: Mapping[str, str]) -> bool:

@@ -26,7 +26,8 @@ def find_loss(said: Mapping[str, str], framework: str) -> str:
     kinds = {
         # its ChunkedLossWrapper puts the output layer into the chunks too (docs/chunked_loss.md)
         "fused": (bool(fused) and "no fused" not in notes) or (titan and chunked),
-        "chunked": (framework == "litgpt" and "all logits at once" not in notes) or chunked,
+        "held-chunks": framework == "litgpt" and "all logits at once" not in notes,
+        "chunked": chunked,
         # nanotron's has an fp32 copy, and a shifted one that becomes its gradient: as many bytes
         "narrow": "gptq" in said["trainable"] or bool(pure) or framework == "nanotron",
         "in-place": framework in {"megatron", "megatron-deepspeed"} or "entropy in place" in notes,
@@ -74,9 +75,8 @@ def has_engine(said: Mapping[str, str]) -> bool:
 
 
 def loads_all(said: Mapping[str, str], framework: str, shard: int) -> bool:
-    """Whether a GPU has the whole model in 16 bits before it is sharded or quantized."""
-    litgpt = framework == "litgpt" and (shard > 1 or "QLoRA" in said["trainable"])
-    return litgpt or "loaded whole on each GPU" in said["notes"]
+    """Whether a GPU has the whole model in 16 bits before it is sharded."""
+    return (framework == "litgpt" and shard > 1) or "loaded whole on each GPU" in said["notes"]
 
 
 def has_fused_step(said: Mapping[str, str], framework: str) -> bool:

@@ -25,7 +25,8 @@ _ALIKE = 0.02
 
 
 def read_shape(said: Mapping[str, str]) -> Architecture:
-    """The model of the catalogue with this name and these sizes, or what the sizes alone say."""
+    """The model of the catalogue with this name and these sizes, or what the sizes alone say; tied
+    only if both say so."""
     plain, params = _plain_shape(said), read_number(said["params"])
     start = re.match("[a-z]*", said["model"].lower())
     for name in (said["model"], *suggest_models(said["model"])):
@@ -37,6 +38,7 @@ def read_shape(said: Mapping[str, str]) -> Architecture:
         if params and abs(build_model(known).count / params - 1) < _ALIKE:
             return known._replace(
                 name=plain.name,
+                tied=known.tied and plain.tied,
                 vocab=plain.vocab if read_number(said["vocab"]) else known.vocab,
                 fused_qkv=plain.fused_qkv or known.fused_qkv,
                 rotary=known.rotary if plain.rotary == "whole" else plain.rotary,
@@ -63,7 +65,8 @@ def _plain_shape(said: Mapping[str, str]) -> Architecture:
         ffn=read_count(said["ffn"], 4 * hidden),
         vocab=read_count(said["vocab"], 51200),
         gated=gated,
-        tied=not is_no(said["tied"]),
+        # litgpt's models always have an output layer of their own (litgpt/model.py, ``GPT``)
+        tied=not (litgpt or is_no(said["tied"])),
         layer_norm=not gated and "no gate" not in said["notes"],
         norm_bias=classic,
         qkv_bias=classic,

@@ -10,7 +10,7 @@ from jobgen.strategy.measured_model import MeasuredModel
 from jobgen.strategy.shapes.architecture import Kind, Model, Tensor
 from jobgen.strategy.spec import Batch, Mesh, Offloaded
 
-Loss = Literal["plain", "held", "narrow", "in-place", "compiled", "chunked", "fused"]
+Loss = Literal["plain", "held", "narrow", "in-place", "compiled", "chunked", "held-chunks", "fused"]
 NVLINK_CHANNELS = 24
 """Of an NCCL communicator whose ranks NVLink joins, on nodes of eight GPUs."""
 PCIE_CHANNELS = 2
@@ -84,6 +84,10 @@ class Adapters(NamedTuple):
     an adapter of a wider type multiplies in that type."""
     joined: bool = False
     """One function multiplies the weights and their adapters and casts no input, as unsloth's."""
+    keeps_inputs: Literal["no", "of one pass", "of two passes"] = "no"
+    """Quantized matrices keep their inputs in attributes of the graph, which autograd does not free
+    (bitsandbytes before 0.43.2, autograd/_functions.py, ``MatMul4Bit``): of two passes where the
+    loop holds a graph until the next forward pass has ended, and that has as many tokens."""
 
     def has(self, tensor: Tensor) -> bool:
         """Whether these matrices have adapters."""
@@ -227,8 +231,7 @@ class Setup(NamedTuple):
     step_in_backward: bool = False
     """The optimizer's step is done parameter by parameter while gradients come."""
     keeps_full_copy: bool = False
-    """The whole model is on the GPU in 16 bits once: full state dicts of FSDP, or weights that are
-    quantized only then."""
+    """The whole model is on the GPU in 16 bits once, as with full state dicts of FSDP."""
     expandable: bool = False
     """The allocator has ``expandable_segments``."""
     lazy_modules: bool = True

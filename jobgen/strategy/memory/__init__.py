@@ -145,7 +145,7 @@ def _list_counted_moments(
     """The moments of a forward and a backward pass whose activations are counted. ``states`` are
     all of them, and those when the backward pass begins; ``idle`` are bytes of gradients and of
     pools that are freed by then and stay reserved."""
-    whole, before = states
+    whole, begun = states
     free, buckets = sum(idle) + extra.staged, extra.buckets - idle[1]
     micro = compute_kept(setup)
     flight = count_in_flight(setup, stage)
@@ -153,15 +153,15 @@ def _list_counted_moments(
     if setup.offload_activations:
         stored = min(stored, 2 * micro.layer)
     logits, last, ending = (micro.logits, micro.last, micro.ending) if stage.last else (0.0,) * 3
-    cache = stage.layers * micro.cache  # of the step before too, while the loss is computed
-    ahead = (stored + last + 2 * cache, logits, 0.0, free)
+    cache, before = stage.layers * micro.cache, stage.layers * micro.before
+    ahead = (stored + last + cache + before, logits, 0.0, free)
     returning = extra.forward if extra.returning is None else extra.returning
     until_end = 2 * stored if _keeps_inputs(setup) else micro.layer * flight
     return (
-        Parts("forward", *before, extra.forward - extra.staged, buckets, *ahead),
+        Parts("forward", *begun, extra.forward - extra.staged, buckets, *ahead),
         Parts(
             "backward",
-            *before,
+            *begun,
             returning - extra.staged,
             buckets + extra.first_inputs,
             stored + cache,
@@ -194,7 +194,7 @@ def _end_backward(
 
 
 def _whole(setup: Setup, stage: PipelineStage, states: GpuStates) -> tuple[Parts, ...]:
-    """The model in 16 bits once more: FSDP's full state dict, or what is still to be quantized."""
+    """The model in 16 bits once more: FSDP's full state dict."""
     if not setup.keeps_full_copy:
         return ()
     again = 2.0 * stage.params

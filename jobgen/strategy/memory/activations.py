@@ -11,6 +11,7 @@ from jobgen.named_tuple import NamedTuple
 from jobgen.strategy.memory.layer import (
     FP32,
     compute_norm,
+    count_quantized_inputs,
     get_input_divisor,
     get_residual_bytes,
     get_routed_divisor,
@@ -47,7 +48,9 @@ class Kept(NamedTuple):
     ending: float
     """Most while the last norm goes backward, with what stays of it."""
     cache: float = 0.0
-    """Of a layer's keys and values that the model returns."""
+    """Of a layer, until the backward pass has ended: keys and values, or inputs."""
+    before: float = 0.0
+    """The same, of the step before, until the forward pass has ended."""
 
 
 def compute_kept(setup: Setup) -> Kept:
@@ -64,6 +67,7 @@ def compute_kept(setup: Setup) -> Kept:
         layer=sum(kept.layer * times for kept, times in kinds) / count,
         working=max(kept.working for kept, _ in kinds),
         cache=sum(kept.cache * times for kept, times in kinds) / count,
+        before=sum(kept.before * times for kept, times in kinds) / count,
     )
 
 
@@ -80,9 +84,12 @@ def _keep_kind(setup: Setup) -> Kept:
         again = everything + (0.0 if keeps_input(setup) else input_) - layer
     if setup.recompute == "full":  # on the average of all layers
         layer += (everything - layer) * (1 - 1 / setup.recompute_every)
-    held = FP32 * setup.model.sizes.vocab / setup.mesh.tp if setup.loss == "held" else 0.0
+    holds = setup.loss in {"held", "held-chunks"}
+    held = FP32 * setup.model.sizes.vocab / setup.mesh.tp if holds else 0.0
     last = compute_norm(setup) / get_width_divisor(setup)
     last += setup.recipe.compute * h / get_input_divisor(setup)
+    cache, adapters = _cache(setup), setup.adapters
+    once = adapters is not None and adapters.keeps_inputs == "of one pass"
     return Kept(
         tokens * layer,
         tokens * (again + _gradients(setup) + held),
@@ -90,12 +97,15 @@ def _keep_kind(setup: Setup) -> Kept:
         tokens * input_,
         tokens * last,
         tokens * (_norm_backward(setup) + compute_norm(setup) / get_width_divisor(setup) + held),
-        tokens * _cache(setup),
+        tokens * cache,
+        0.0 if once else tokens * cache,
     )
 
 
 def _cache(setup: Setup) -> float:
     sizes = setup.model.sizes
+    if setup.adapters is not None and setup.adapters.keeps_inputs != "no":
+        return count_quantized_inputs(setup)
     if not setup.keeps_cache or not sizes.attends:
         return 0.0
     return 2.0 * setup.recipe.compute * sizes.kv_heads * sizes.head_dim / setup.mesh.tp
@@ -182,6 +192,7 @@ _LOSS = {
     "in-place": 6.0,
     "compiled": 4.0,
     "chunked": 3.5,
+    "held-chunks": 8.0,
     "fused": 0.0,
 }
 """Bytes of one logit at the most.
@@ -195,6 +206,9 @@ in-place: the logits, and an fp32 copy that becomes its exponential and its own 
 (Megatron-LM, core/tensor_parallel/cross_entropy.py, ``VocabParallelCrossEntropy``).
 compiled: the logits and their gradient in 16 bits.
 chunked: logits in 16 bits, and an eighth of plain (torchtune, modules/loss).
+held-chunks: the logits, which Fabric makes fp32 (lightning/fabric/plugins/precision/half.py,
+``convert_output``) and the loop holds, and log_softmax's output; of 128 tokens at once their
+gradients, too (litgpt/utils.py, ``chunked_cross_entropy``).
 fused: nothing stays (Liger, ops/fused_linear_cross_entropy.py).
 """
 
@@ -204,6 +218,8 @@ def _logits(setup: Setup) -> float:
     each = _LOSS[setup.loss]
     if setup.compiled and setup.loss == "chunked":
         each = 2.0 + 0.5
+    if setup.loss == "held-chunks":
+        each += (2 * FP32 + setup.recipe.compute) * min(1.0, 128 / setup.seq)
     if sizes.softcap and setup.loss in {"plain", "held", "narrow"}:
         each += setup.recipe.compute  # tanh keeps its output
     return each * sizes.vocab / setup.mesh.tp

@@ -309,3 +309,13 @@ def keeps_product(setup: Setup) -> bool:
         return False
     tensors = setup.model.layers[-1].tensors
     return any(adapters.has(tensor) and tensor.name == "down_proj" for tensor in tensors)
+
+
+def count_quantized_inputs(setup: Setup) -> float:
+    """Bytes of one token of what the quantized matrices of a layer read."""
+    sizes = setup.model.sizes
+    # each casts an input of another type for itself
+    normed = count_readers(setup) if has_autocast(setup) else min(_count(setup), 2)
+    inner = sizes.ffn if sizes.experts is None else 0
+    wide = normed * sizes.hidden / get_width_divisor(setup)
+    return setup.recipe.compute * (wide + (sizes.heads * sizes.head_dim + inner) / setup.mesh.tp)

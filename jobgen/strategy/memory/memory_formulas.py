@@ -268,6 +268,7 @@ _LOSS = {
     ),
     "compiled": ("logits and their gradient", "torch 2.13, torch.compile"),
     "chunked": ("logits, and an eighth of the loss's temporaries", "torchtune, modules/loss"),
+    "held-chunks": ("logits and log-softmax in fp32, gradients of 128 tokens", "litgpt/utils.py"),
     "fused": ("nothing", "Liger-Kernel, ops/fused_linear_cross_entropy.py"),
 }
 
