@@ -186,13 +186,16 @@ def fit_interval(scored: Sequence[Scored], part: float = COVERED) -> tuple[float
 
 
 def cover_left_out(scored: Sequence[Scored]) -> float | None:
-    """Per cent of the rows inside of intervals whose widths come from all sources but their own."""
-    held = 0
-    for source in by_source(scored):
+    """Per cent of the rows inside of intervals whose widths come from all sources but their own;
+    None if there is no other."""
+    held, sources = 0, by_source(scored)
+    if len(sources) < 2:
+        return None
+    for source in sources:
         low, high = fit_interval([one for one in scored if one.row.source != source])
         own = (one.blind_ratio for one in scored if one.row.source == source)
         held += sum(low <= ratio <= high for ratio in own)
-    return round(100 * held / len(scored), 1) if scored else None
+    return round(100 * held / len(scored), 1)
 
 
 def list_measured(scored: Sequence[Scored]) -> list[dict[str, str]]:

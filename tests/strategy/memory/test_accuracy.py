@@ -57,6 +57,15 @@ def test_the_json_has_every_score() -> None:
     assert found["coverage_pct"] is not None
 
 
+def test_rows_of_one_source_and_rows_without_memory_or_step_are_scored_too() -> None:
+    alone = benchmark().score([read()])
+    assert alone["memory"]["rows"] == 1
+    assert alone["coverage_left_out_pct"] is None, "no other source"
+    for cells in ({"mem_gib": ""}, {"tok_s_gpu": "", "step_s": ""}, {"mbs": ""}):
+        assert benchmark()._format(benchmark().score([read(**cells)]))
+    assert benchmark()._format(benchmark().score([]))
+
+
 def test_nine_in_ten_lie_within_the_interval_also_without_their_own_source() -> None:
     scored = score().score_memory(rows())
     assert score().measure_coverage(scored) >= 90

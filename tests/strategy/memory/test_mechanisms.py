@@ -320,6 +320,23 @@ def test_a_loop_that_holds_keys_and_values_has_those_of_two_steps_at_the_loss() 
     assert more == {("forward", 2 * cache), ("backward", cache), ("step", 0)}
 
 
+@pytest.mark.train("torch")
+def test_inputs_in_a_graphs_attributes_are_there_as_often_as_counted() -> None:
+    quantized = LORA._replace(
+        strategy="ddp", mesh=Mesh(1, 1), recompute="none", adapters=Adapters(8, (), bits=4)
+    )
+    sizes = quantized.model.sizes
+    read = 2 * (2 * sizes.hidden + sizes.heads * sizes.head_dim + sizes.ffn)
+    once = read * sizes.layers * quantized.tokens
+    for case in run("kept_by_graph.py"):
+        kept = "of two passes" if case["holds"] else "of one pass"
+        keeping = quantized._replace(adapters=quantized.adapters._replace(keeps_inputs=kept))
+        pairs = zip(list_moments(quantized), list_moments(keeping), strict=True)
+        more = {(b.moment, (b.activations - a.activations) / once) for (_, a), (_, b) in pairs}
+        assert more == {("forward", case["forward"]), ("backward", 1), ("step", 0)}
+        assert case["backward"] == 1
+
+
 def test_a_frozen_base_in_fp32_takes_twice_as_much_and_so_does_the_stream() -> None:
     narrow = LORA._replace(strategy="ddp", mesh=Mesh(1, 1), recipe=RECIPES["autocast"])
     wide = narrow._replace(adapters=Adapters(8, (), bits=32))

@@ -252,9 +252,30 @@ def test_deepspeeds_bucket_is_the_noted_one(notes: str, elements: int) -> None:
     assert read(**cells).setup.reduce_bucket == elements
 
 
+def test_litgpts_models_have_an_output_layer_of_their_own() -> None:
+    cells = {"model": "Gemma-7B", "params": "8537680896", "vocab": "256000", "tied": "1"}
+    shape = {"layers": "28", "hidden": "3072", "heads": "16", "kv_heads": "16", "head_dim": "256"}
+    both = [read(**cells, **shape, source=source) for source in ("litgpt", "peft")]
+    assert [one.setup.model.sizes.tied for one in both] == [False, True]
+
+
+def test_litgpts_quantized_matrices_keep_their_inputs_until_2025() -> None:
+    cells = {"trainable": "QLoRA r=8 q,v", "precision": "bf16-true + nf4 base"}
+    rows = (
+        ("litgpt (2024-04)", "max_seq_length 512 truncates Alpaca2k", "of two passes"),
+        ("litgpt (2023-10)", "alpaca, at most 1304 tokens", "of one pass"),
+        ("litgpt (2025-03)", "", "no"),
+        ("peft (2024-04)", "", "no"),
+    )
+    for source, notes, kept in rows:
+        adapters = read(**cells, source=source, notes=notes).setup.adapters
+        assert adapters.keeps_inputs == kept
+    assert read(trainable="LoRA r=8 q,v", source="litgpt").setup.adapters.keeps_inputs == "no"
+
+
 def test_litgpts_loss_takes_128_tokens_at_once_unless_noted() -> None:
     cells = {"source": "litgpt", "precision": "bf16-true"}
-    assert read(**cells, notes="").setup.loss == "chunked"
+    assert read(**cells, notes="").setup.loss == "held-chunks"
     assert read(**cells, notes="its loss takes all logits at once").setup.loss == "narrow"
 
 
