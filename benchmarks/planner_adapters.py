@@ -16,7 +16,7 @@ from jobgen.strategy.setup import Adapters
 _RANK = re.compile(r"\br(?:ank)? ?=? ?(\d+)")
 
 
-_FOUR_BITS = re.compile(r"QLoRA|nf4|fp4 base|int4|4-?bit", re.IGNORECASE)
+_FOUR_BITS = re.compile(r"QLoRA(?!.*int8)|nf4|fp4 base|int4|4-?bit", re.IGNORECASE)
 
 
 _EIGHT_BITS = re.compile(r"int8|8-?bit", re.IGNORECASE)

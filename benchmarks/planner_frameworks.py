@@ -9,8 +9,8 @@ from planner_cells import is_dated_before, is_nemo, is_old, is_recent, is_yes, r
 
 
 def find_loss(said: Mapping[str, str], framework: str) -> str:
-    """How logits become the loss. litgpt's takes 128 tokens at once; GPTQ's models compute in fp16,
-    without autocast; Megatron's works in place; torchtitan compiles its since 2025."""
+    """How logits become the loss. litgpt's takes 128 tokens at once; GPTQ's models compute in fp16
+    under DeepSpeed, without autocast; Megatron's works in place; torchtitan compiles its since 2025."""
     notes, words = said["notes"], said["notes"] + said["source"]
     if "Hugging Face" in said["locator"]:  # a table that compares its own kernels with theirs
         words = notes
@@ -23,13 +23,14 @@ def find_loss(said: Mapping[str, str], framework: str) -> str:
         r"(?<!no )fused[- ](linear[- ])?(ce\b|cross)|cut cross|liger|unsloth", words, re.IGNORECASE
     )
     chunked = re.search(r"(?<!not )(?<!no )chunked", notes) is not None
+    gptq, autocast = "gptq" in said["trainable"], "DeepSpeed" not in said["strategy"]
     kinds = {
         # its ChunkedLossWrapper puts the output layer into the chunks too (docs/chunked_loss.md)
         "fused": (bool(fused) and "no fused" not in notes) or (titan and chunked),
         "held-chunks": framework == "litgpt" and "all logits at once" not in notes,
         "chunked": chunked,
         # nanotron's has an fp32 copy, and a shifted one that becomes its gradient: as many bytes
-        "narrow": "gptq" in said["trainable"] or bool(pure) or framework == "nanotron",
+        "narrow": (gptq and not autocast) or bool(pure) or framework == "nanotron",
         "in-place": framework in {"megatron", "megatron-deepspeed"} or "entropy in place" in notes,
         "compiled": compiled,
         "held": "keeps the logits" in notes,

@@ -203,7 +203,9 @@ def _batch(said: Mapping[str, str], data: int, pp: int) -> tuple[int, int]:
     """Samples of a micro-batch, and how many make a step."""
     local = LOCAL_BATCH.search(said["notes"])
     if local:
-        return 1, int(local[1])
+        # as many micro-batches as stages, until torchtitan's pull request 1073 made each one sample
+        count = int(local[1]) if is_recent(said, month=4) else min(pp, int(local[1]))
+        return int(local[1]) // count, count
     micro = read_count(said["mbs"], 1)
     if pp > 1 and re.search(r"batch per DP", said["notes"]):
         return 1, micro

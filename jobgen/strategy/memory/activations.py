@@ -197,7 +197,10 @@ _LOSS = {
 }
 """Bytes of one logit at the most.
 
-plain: log_softmax's output, its gradient and the gradient of its input, each fp32.
+plain: log_softmax's output, its gradient and the gradient of its input, each fp32. Operation by
+operation, where ranks of tp share the vocabulary: its output, its gradient, the exponential and
+what both add up to (torch, distributed/tensor/parallel/loss.py,
+``_nll_loss_and_log_softmax_backward``).
 held: these and the logits, which transformers before 4.46 make fp32 and return (models/llama); a
 loop that keeps what the model returned holds them, the Trainer does not (trainer.py,
 ``compute_loss``).
@@ -218,6 +221,8 @@ def _logits(setup: Setup) -> float:
     each = _LOSS[setup.loss]
     if setup.compiled and setup.loss == "chunked":
         each = 2.0 + 0.5
+    if setup.loss == "plain" and setup.framework == "torchtitan" and setup.mesh.tp > 1:
+        each += FP32
     if setup.loss == "held-chunks":
         each += (2 * FP32 + setup.recipe.compute) * min(1.0, 128 / setup.seq)
     if sizes.softcap and setup.loss in {"plain", "held", "narrow"}:
