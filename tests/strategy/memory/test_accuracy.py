@@ -13,7 +13,7 @@ from tests.waiting import HANG
 
 MEDIAN, P90, OF_A_SOURCE = 5, 13, 12
 """Per cent. Published runs of the same configuration differ by 8 to 15 themselves."""
-CONTROL = {"planner_unseen_5.csv", "planner_unseen_6.csv"}
+CONTROL = {"planner_unseen_5.csv", "planner_unseen_6.csv", "planner_unseen_7.csv"}
 """Runs that have no part in the interval either: they show how many lie within it."""
 MANY = 10
 """Rows from which a source counts by itself."""
@@ -112,8 +112,10 @@ def test_nine_in_ten_steps_are_near_what_was_measured() -> None:
         # eager GPT-2 on V100; 7B in LLM.int8 and 13B in 4 bits are called to fit a T4
         ("planner_unseen_4.csv", 27, 35, (18, 2), 0.95, (7, 17, 92, 30)),
         ("planner_unseen_5.csv", 26, 28, (4, 0), 0.95, (9, 24, 90, 11)),
-        # litgpt's QLoRA, whose inputs bitsandbytes kept, and batches of varying lengths
-        ("planner_unseen_6.csv", 29, 37, (1, 0), 0.95, (9, 28, 85, 8)),
+        # batches of varying lengths
+        ("planner_unseen_6.csv", 29, 37, (1, 0), 0.95, (9, 24, 90, 8)),
+        # varying lengths, beside NVFP4 in Megatron-Bridge
+        ("planner_unseen_7.csv", 176, 308, (9, 0), 0.95, (7, 24, 90, 8)),
     ],
 )
 def test_runs_that_had_no_part_in_the_planner_are_estimated_to_fit_unless_they_died(

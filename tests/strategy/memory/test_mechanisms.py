@@ -337,6 +337,17 @@ def test_inputs_in_a_graphs_attributes_are_there_as_often_as_counted() -> None:
         assert case["backward"] == 1
 
 
+@pytest.mark.train("torch")
+def test_a_loss_whose_ranks_share_the_vocabulary_needs_one_more_copy_in_eager() -> None:
+    (case,) = run("kept_by_shared_loss.py")
+    shared = FSDP._replace(framework="torchtitan", mesh=Mesh(1, 4, tp=2), loss="plain")
+    logits = shared.tokens * shared.model.sizes.vocab / 2
+    assert compute_kept(shared).logits / logits == pytest.approx(case["backward"], rel=0.01)
+    assert case["forward"] < case["backward"]
+    compiled = shared._replace(loss="compiled", compiled=True)
+    assert compute_kept(compiled).logits / logits == 4
+
+
 def test_a_frozen_base_in_fp32_takes_twice_as_much_and_so_does_the_stream() -> None:
     narrow = LORA._replace(strategy="ddp", mesh=Mesh(1, 1), recipe=RECIPES["autocast"])
     wide = narrow._replace(adapters=Adapters(8, (), bits=32))
