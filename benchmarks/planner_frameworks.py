@@ -9,8 +9,9 @@ from planner_cells import is_dated_before, is_nemo, is_old, is_recent, is_yes, r
 
 
 def find_loss(said: Mapping[str, str], framework: str) -> str:
-    """How logits become the loss. litgpt's takes 128 tokens at once; GPTQ's models compute in fp16
-    under DeepSpeed, without autocast; Megatron's works in place; torchtitan compiles its since 2025."""
+    """How logits become the loss. litgpt's takes 128 tokens at once; GPTQ's models compute in fp16,
+    under DeepSpeed without autocast; Megatron's works in place; torchtitan compiles its since 2025.
+    """
     notes, words = said["notes"], said["notes"] + said["source"]
     if "Hugging Face" in said["locator"]:  # a table that compares its own kernels with theirs
         words = notes

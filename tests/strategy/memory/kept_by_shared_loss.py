@@ -42,7 +42,7 @@ mesh = init_device_mesh("cpu", (2,))
 local = torch.randn(TOKENS, VOCAB)
 target = torch.randint(VOCAB, (TOKENS,))
 with Live() as live:
-    ahead = loss._log_softmax(local, 1, False, mesh, 0)
+    ahead = loss._log_softmax(local, 1, half_to_float=False, mesh=mesh, mesh_dim=0)
     forward = live.most
     live.most = 0
     back = loss._nll_loss_and_log_softmax_backward(
