@@ -77,13 +77,13 @@ def read_adapters(said: Mapping[str, str]) -> Adapters | None:
     )
 
 
-def _find_kept_inputs(said: Mapping[str, str]) -> Literal["no", "of one pass", "of two passes"]:
+def _find_kept_inputs(said: Mapping[str, str]) -> Literal["no", "once", "twice"]:
     """Of how many passes litgpt's quantized matrices keep their inputs: it had bitsandbytes 0.42
     until 2025. No two samples of Alpaca are the longest; of a subset that is truncated, many are.
     """
     if "litgpt" not in said["source"] or is_recent(said):
         return "no"
-    return "of two passes" if "truncates" in said["notes"] else "of one pass"
+    return "twice" if "truncates" in said["notes"] else "once"
 
 
 def _has_narrow_ends(said: Mapping[str, str]) -> bool:

@@ -84,9 +84,9 @@ class Adapters(NamedTuple):
     an adapter of a wider type multiplies in that type."""
     joined: bool = False
     """One function multiplies the weights and their adapters and casts no input, as unsloth's."""
-    keeps_inputs: Literal["no", "of one pass", "of two passes"] = "no"
+    keeps_inputs: Literal["no", "once", "twice"] = "no"
     """Quantized matrices keep their inputs in attributes of the graph, which autograd does not free
-    (bitsandbytes before 0.43.2, autograd/_functions.py, ``MatMul4Bit``): of two passes where the
+    (bitsandbytes before 0.43.2, autograd/_functions.py, ``MatMul4Bit``): twice where the
     loop holds a graph until the next forward pass has ended, and that has as many tokens."""
 
     def has(self, tensor: Tensor) -> bool:

@@ -89,7 +89,7 @@ def _keep_kind(setup: Setup) -> Kept:
     last = compute_norm(setup) / get_width_divisor(setup)
     last += setup.recipe.compute * h / get_input_divisor(setup)
     cache, adapters = _cache(setup), setup.adapters
-    once = adapters is not None and adapters.keeps_inputs == "of one pass"
+    once = adapters is not None and adapters.keeps_inputs == "once"
     return Kept(
         tokens * layer,
         tokens * (again + _gradients(setup) + held),

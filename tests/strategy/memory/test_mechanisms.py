@@ -329,7 +329,7 @@ def test_inputs_in_a_graphs_attributes_are_there_as_often_as_counted() -> None:
     read = 2 * (2 * sizes.hidden + sizes.heads * sizes.head_dim + sizes.ffn)
     once = read * sizes.layers * quantized.tokens
     for case in run("kept_by_graph.py"):
-        kept = "of two passes" if case["holds"] else "of one pass"
+        kept = "twice" if case["holds"] else "once"
         keeping = quantized._replace(adapters=quantized.adapters._replace(keeps_inputs=kept))
         pairs = zip(list_moments(quantized), list_moments(keeping), strict=True)
         more = {(b.moment, (b.activations - a.activations) / once) for (_, a), (_, b) in pairs}

@@ -262,8 +262,8 @@ def test_litgpts_models_have_an_output_layer_of_their_own() -> None:
 def test_litgpts_quantized_matrices_keep_their_inputs_until_2025() -> None:
     cells = {"trainable": "QLoRA r=8 q,v", "precision": "bf16-true + nf4 base"}
     rows = (
-        ("litgpt (2024-04)", "max_seq_length 512 truncates Alpaca2k", "of two passes"),
-        ("litgpt (2023-10)", "alpaca, at most 1304 tokens", "of one pass"),
+        ("litgpt (2024-04)", "max_seq_length 512 truncates Alpaca2k", "twice"),
+        ("litgpt (2023-10)", "alpaca, at most 1304 tokens", "once"),
         ("litgpt (2025-03)", "", "no"),
         ("peft (2024-04)", "", "no"),
     )
