@@ -59,6 +59,8 @@ def _recipe(said: Mapping[str, str], framework: str) -> Recipe:
     if re.search(r"fp8|float8", words, re.IGNORECASE):
         rows = "rowwise" in words + said["notes"] and "gw_hp" not in said["notes"]
         found = found._replace(name=f"{found.name}, fp8" + (" rowwise" if rows else ""))
+    if re.search(r"nvfp4", words, re.IGNORECASE):
+        found = found._replace(name=f"{found.name}, fp4")
     return found._replace(reduce=2) if "PURE" in words else found
 
 

@@ -43,6 +43,12 @@ MATMUL_8 = {"Hopper": 0.709, "Blackwell": 0.763, "CDNA3": 0.443}
 MI300X 1159 of 2615 (Azure/AI-benchmarking-guide, ND_MI300X_v5_results.md). A GPU with a part of
 its own in 16 bits has that in 8 bits, too: what limits it, power or not, differs from others of its
 architecture more than by type (SUSTAINED)."""
+FOUR_BITS = 1.9
+"""How many times as fast products are in NVFP4 as in 8 bits. The twelve of a layer with 15,872
+tokens, already quantized, took 3.764 ms on a B300, 7.161 in MXFP8 and 6.812 in FP8 (NVIDIA/
+TransformerEngine, docs/examples/gemm_profiling/gemm_profiling.rst): 5094 TFLOP/s. With matrices of
+8192, a B200 has 5239 (deepseek-ai/DeepGEMM, pull request 348, cuBLASLt), where this and
+``SUSTAINED`` make it 4916."""
 UNEVEN = {"Ampere": 0.56, "Ada": 0.56}
 """What is left of it where a width in 16 bits is an odd multiple of 8: cuBLAS then takes a kernel
 of small tiles (cutlass_80, 64x64, align8), 89.6 TFLOP/s at 2056 and 83.6 at 2072, where 2040 has
@@ -181,15 +187,16 @@ ON_A_GRACE = {"GH200": 1, "GB200": 2, "GB300": 2}
 
 
 def get_matmul_rate(
-    machine: ClusterHardware, *, narrow: bool = False, filled: float = 1.0
+    machine: ClusterHardware, *, bits: int = 16, filled: float = 1.0
 ) -> float:
-    """FLOP/s of a matrix product, in 8-bit types where ``narrow``, that fills this part of the
+    """FLOP/s of a matrix product of elements of up to 16 ``bits`` that fills this part of the
     multiprocessors' time."""
     peak, best = machine.peak, look_up(MATMUL, machine, OTHERS)
-    if narrow and machine.fast8:
+    if bits < 16 and machine.fast8:
         alike = look_up(MATMUL_8, machine, OTHERS)
         named = {key: part for key, part in MATMUL.items() if machine.gpu.startswith(key)}
         peak, best = machine.fast8, next(iter(named.values()), alike)
+        peak *= FOUR_BITS if bits == 4 else 1.0
     return peak * min(best * filled, look_up(SUSTAINED, machine, best))
 
 

@@ -49,6 +49,21 @@ def test_adapters_beside_all_linear_layers_are_not_those_of_attention_alone() ->
 
 
 @pytest.mark.parametrize(
+    ("precision", "bits"),
+    [
+        ("NVFP4", 4),
+        ("MXFP8", 8),
+        ("FP8-CS", 8),
+        ("bf16 mixed + mxfp8 linear (fp32 params/grads/opt)", 8),
+        ("nf4 base + fp16", 16),
+        ("bf16 mixed", 16),
+    ],
+)
+def test_precision_says_how_many_bits_linear_layers_multiply(precision: str, bits: int) -> None:
+    assert read(precision=precision).setup.recipe.product_bits == bits
+
+
+@pytest.mark.parametrize(
     ("notes", "copies"), [("torch 2.0.1", 2), ("torch 2.1", 1), ("torch 2.10", 1), ("", 1)]
 )
 def test_a_step_makes_one_temporary_since_torch_2_1(notes: str, copies: int) -> None:
