@@ -21,6 +21,7 @@ from planner_frameworks import (
     is_expandable,
     is_unsynced,
     keeps_grads,
+    lacks_cudnn,
     loads_all,
     makes_two_copies,
     overlaps_data,
@@ -148,12 +149,13 @@ def read_setup(said: Mapping[str, str]) -> Setup:
         wide_rotation="QwenLM/Qwen " in said["source"],
         fused_activation=(framework == "megatron" and not legacy) or has_liger(said),
         vocab_divisor=1 if framework == "nanotron" else 128,
-        fused_attention=(framework == "megatron" and not legacy) or has_engine(said),
+        fused_attention=(framework == "megatron" and not (legacy or lacks_cudnn(said)))
+        or has_engine(said),
         legacy=legacy,
         hidden_dropout="hidden dropout" in said["notes"] or (dropped and shape.hidden_dropout),
         attention_dropout=dropped and shape.attention_dropout,
         reentrant=framework == "transformers"
-        and not (is_recent(said) or "not reentrant" in said["recompute"]),
+        and not (is_recent(said) or _NOT_REENTRANT.search(said["source"] + said["recompute"])),
         checkpoints_inside="inside FSDP's units" in said["recompute"],
         unsynced=framework == "automodel"
         or (framework == "transformers" and is_unsynced(said, strategy)),
@@ -182,6 +184,9 @@ def _offload(words: str) -> Offloaded:
     return Offloaded(optimizer=True, params=not only, to=to)
 
 
+_NOT_REENTRANT = re.compile("not reentrant|fms-fsdp")
+"""Runs of before 2025 whose checkpoints are not reentrant: of fms-fsdp since its beginning
+(fms_fsdp/policies/ac_handler.py)."""
 LOCAL_BATCH = re.compile(r"local batch (\d+) split")
 """What a rank has in a step, where each micro-batch is one sample."""
 _WITHIN = re.compile(r"attention within samples of (\d+) tokens")

@@ -186,9 +186,7 @@ ON_A_GRACE = {"GH200": 1, "GB200": 2, "GB300": 2}
 """GPUs of one Grace, whose memory no other rank's update passes (NVIDIA, datasheets)."""
 
 
-def get_matmul_rate(
-    machine: ClusterHardware, *, bits: int = 16, filled: float = 1.0
-) -> float:
+def get_matmul_rate(machine: ClusterHardware, *, bits: int = 16, filled: float = 1.0) -> float:
     """FLOP/s of a matrix product of elements of up to 16 ``bits`` that fills this part of the
     multiprocessors' time."""
     peak, best = machine.peak, look_up(MATMUL, machine, OTHERS)

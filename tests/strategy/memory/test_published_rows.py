@@ -398,3 +398,18 @@ def test_a_file_may_lack_columns_and_have_numbers_as_they_are_printed() -> None:
 def test_alpaca_is_cut_to_its_longest_sample_unless_it_is_packed() -> None:
     assert read(notes="padded, not packed (alpaca)").setup.seq == 1304
     assert read(notes="alpaca, packed to 8192").setup.seq == 8192
+
+
+@pytest.mark.parametrize(
+    ("source", "model", "fused"),
+    [
+        ("NVIDIA-NeMo/NeMo performance_summary.md@35029a0c84 (NeMo 24.03.01)", "Llama-2-7B", False),
+        ("NVIDIA-NeMo/NeMo performance_summary.md@e2de75c15e (NeMo 24.07)", "Llama-2-7B", False),
+        ("NVIDIA-NeMo/NeMo performance_summary.md@e2de75c15e (NeMo 24.07)", "GPT-3 175B", True),
+        ("dgxc-benchmarking README_8b.md (NVIDIA-NeMo/NeMo 24.09, 2025-01)", "Llama-3-8B", True),
+    ],
+)
+def test_nemos_launcher_turned_cudnns_attention_off_until_its_release_24_07(
+    source: str, model: str, fused: bool
+) -> None:
+    assert read(source=source, model=model).setup.fused_attention == fused

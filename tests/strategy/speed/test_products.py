@@ -141,7 +141,7 @@ def test_quantizing_to_4_bits_takes_most_of_what_it_saves_on_small_products() ->
     # 15,872 tokens on a B300: 0.256 ms with 4096 x 4096 where MXFP8 takes 0.269, and 0.635 with
     # 4096 x 16384 where it takes 0.924 (TransformerEngine, gemm_profiling.rst)
     machine = build_machine(gpus()["B300-SXM-288GB"], 8, 50e9, "infiniband")
-    base = setup( seq=15872, micro=1, framework="megatron")
+    base = setup(seq=15872, micro=1, framework="megatron")
 
     def time(outer: int, name: str) -> float:
         one = base._replace(recipe=MIXED._replace(name=name))
