@@ -413,3 +413,12 @@ def test_nemos_launcher_turned_cudnns_attention_off_until_its_release_24_07(
     source: str, model: str, fused: bool
 ) -> None:
     assert read(source=source, model=model).setup.fused_attention == fused
+
+
+def test_fms_fsdp_checkpoints_blocks_whole_and_not_reentrant() -> None:
+    source = "foundation-model-stack/fms-fsdp README.md@4ffb9bd (2024-03)"
+    run = read(source=source, strategy="FSDP", recompute="selective").setup
+    assert (run.recompute, run.recompute_every, run.reentrant) == ("full", 2, False)
+    run = read(source=source, strategy="FSDP", recompute="full").setup
+    assert (run.recompute, run.recompute_every) == ("full", 1)
+    assert read(source="a table (2024-03)", strategy="FSDP", recompute="full").setup.reentrant
