@@ -73,6 +73,7 @@ SUSTAINED = {
     "Hopper": 0.652,
     "GB200": 0.575,
     "B200": 0.575,
+    "B300": 0.626,
     "CDNA3": 0.458,
 }
 """What products that take longer than a benchmark's reach of the peak, where that is known to be
@@ -84,8 +85,9 @@ L4 59.4 of 121, TITAN RTX 53.9 of 130 and RTX 2080 Ti 49.6 of 54
 of 1979 and GB200 2877 of 5000 (Azure/AI-benchmarking-guide, ND_H100_v5_results.md and
 ND_GB200_v6_results.md), taken for 16 bits as well: pytorch/ao saw one part for both, 60 % on H100
 of 500 W instead of 700 W (H100_PCT_ACHIEVABLE_GEMM_TOPS in the first
-benchmarks/float8/float8_roofline.py). CDNA3: 599 of 1307 TFLOP/s, 67.43 % of the profile at
-``FLASH`` (attention_rates.py)."""
+benchmarks/float8/float8_roofline.py). B300: 2815 of 4500 in FP8, the middle of that, 1463 of 2250
+in 16 bits and 2678 in MXFP8 (the page at ``FOUR_BITS``). CDNA3: 599 of 1307 TFLOP/s, 67.43 % of
+the profile at ``FLASH`` (attention_rates.py)."""
 CONTENTION = 0.189
 """By how much computing slows down while something is sent beside it, on the average of A100, H100
 and MI250: abstract of arXiv 2507.03114."""

@@ -129,10 +129,23 @@ def test_a_gpu_of_its_own_rate_has_it_in_8_bits_too(gpu: str, part: float) -> No
     assert get_matmul_rate(machine, bits=8) == pytest.approx(part * machine.fast8)
 
 
-def test_products_of_4_bits_reach_what_was_measured() -> None:
-    # deepseek-ai/DeepGEMM, pull request 348: cuBLASLt on a B200, with matrices of 8192
-    machine = build_machine(gpus()["B200-SXM-180GB"], 8, 50e9, "infiniband")
-    assert get_matmul_rate(machine, bits=4) / 1e12 == pytest.approx(5239, rel=0.1)
+@pytest.mark.parametrize(
+    ("gpu", "bits", "tflops"),
+    [
+        # deepseek-ai/DeepGEMM, pull request 348: cuBLASLt, with matrices of 8192
+        ("B200-SXM-180GB", 4, 5239),
+        # TransformerEngine, docs/examples/gemm_profiling/gemm_profiling.rst
+        ("B300-SXM-288GB", 4, 5094),
+        ("B300-SXM-288GB", 8, 2815),
+        ("B300-SXM-288GB", 16, 1463),
+    ],
+)
+def test_narrow_products_reach_what_was_measured(gpu: str, bits: int, tflops: float) -> None:
+    machine = build_machine(gpus()[gpu], 8, 50e9, "infiniband")
+    assert get_matmul_rate(machine, bits=bits) / 1e12 == pytest.approx(tflops, rel=0.1)
+
+
+def test_a_gpu_without_narrow_types_multiplies_in_16_bits() -> None:
     older = build_machine(gpus()["A100-SXM4-80GB"], 8, 50e9, "infiniband")
     assert get_matmul_rate(older, bits=4) == get_matmul_rate(older)
 
