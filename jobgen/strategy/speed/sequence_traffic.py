@@ -81,14 +81,15 @@ def _list_torchs(setup: Setup, one: Traffic) -> Iterator[Traffic]:
 
 
 def get_gathered_bytes(setup: Setup) -> float:
-    """Bytes of an element that tp gathers: as operands are multiplied, by torch, but for those with
-    a scale for each row, and by Transformer Engine, whose norm writes them so unless an adapter
-    takes them, too (1.5 to 2.8, pytorch/module/layernorm_linear.py,
+    """Bytes of an element that tp gathers: as operands are multiplied, in 8 bits by torch, but for
+    those with a scale for each row, and by Transformer Engine, whose norm writes them so unless an
+    adapter takes them, too (1.5 to 2.8, pytorch/module/layernorm_linear.py,
     ``return_layernorm_output_gathered``, and base.py, ``grad_output_preprocess``)."""
+    bits = setup.recipe.product_bits
     engine = setup.framework == "megatron" and not (setup.legacy or setup.adapters)
-    narrow = is_narrow(setup) and not is_rowwise(setup)
-    if narrow and (engine or setup.framework in _TORCHS):
-        return setup.recipe.product_bits / 8
+    torchs = setup.framework in _TORCHS and bits == 8
+    if is_narrow(setup) and not is_rowwise(setup) and (engine or torchs):
+        return bits / 8
     return setup.recipe.compute
 
 
