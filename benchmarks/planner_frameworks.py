@@ -76,6 +76,15 @@ def has_engine(said: Mapping[str, str]) -> bool:
     return found is not None
 
 
+def lacks_cudnn(said: Mapping[str, str]) -> bool:
+    """Whether Transformer Engine had FlashAttention 2 instead of cuDNN's attention: NeMo's launcher
+    turned that off until its release 24.07 (NVIDIA/NeMo-Framework-Launcher, tags 24.03.01 to 24.07,
+    launcher_scripts/conf/config.yaml, ``NVTE_FUSED_ATTN: 0``), for GPT-3 of 175B until the day
+    before (commit 95c77b59, "Enable cuDNN FlashAtt only for 175B")."""
+    old = re.search(r"NeMo 2(?:3\.\d\d|4\.0[1-7])", said["source"]) is not None
+    return old and not ("24.07" in said["source"] and "175B" in said["model"])
+
+
 def loads_all(said: Mapping[str, str], framework: str, shard: int) -> bool:
     """Whether a GPU has the whole model in 16 bits before it is sharded."""
     return (framework == "litgpt" and shard > 1) or "loaded whole on each GPU" in said["notes"]

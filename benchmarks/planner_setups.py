@@ -21,6 +21,7 @@ from planner_frameworks import (
     is_expandable,
     is_unsynced,
     keeps_grads,
+    lacks_cudnn,
     loads_all,
     makes_two_copies,
     overlaps_data,
@@ -59,6 +60,8 @@ def _recipe(said: Mapping[str, str], framework: str) -> Recipe:
     if re.search(r"fp8|float8", words, re.IGNORECASE):
         rows = "rowwise" in words + said["notes"] and "gw_hp" not in said["notes"]
         found = found._replace(name=f"{found.name}, fp8" + (" rowwise" if rows else ""))
+    if re.search(r"nvfp4", words, re.IGNORECASE):
+        found = found._replace(name=f"{found.name}, fp4")
     return found._replace(reduce=2) if "PURE" in words else found
 
 
@@ -72,7 +75,11 @@ def _recompute(said: Mapping[str, str]) -> str:
 
 
 def _recomputes_second(said: Mapping[str, str]) -> bool:
-    return "every second layer is recomputed whole" in said["notes"]
+    """Of fms-fsdp, selective checkpointing is of whole blocks at even distances, a part of them
+    that is free to choose: half of them by the FLOPs of its table, 0.59 of the peak with what is
+    recomputed and 0.51 without it (README.md, 13B, and fms_fsdp/policies/ac_handler.py)."""
+    blocks = "fms-fsdp" in said["source"] and said["recompute"] == "selective"
+    return blocks or "every second layer is recomputed whole" in said["notes"]
 
 
 def _strategy(said: Mapping[str, str]) -> str:
@@ -146,12 +153,13 @@ def read_setup(said: Mapping[str, str]) -> Setup:
         wide_rotation="QwenLM/Qwen " in said["source"],
         fused_activation=(framework == "megatron" and not legacy) or has_liger(said),
         vocab_divisor=1 if framework == "nanotron" else 128,
-        fused_attention=(framework == "megatron" and not legacy) or has_engine(said),
+        fused_attention=(framework == "megatron" and not (legacy or lacks_cudnn(said)))
+        or has_engine(said),
         legacy=legacy,
         hidden_dropout="hidden dropout" in said["notes"] or (dropped and shape.hidden_dropout),
         attention_dropout=dropped and shape.attention_dropout,
         reentrant=framework == "transformers"
-        and not (is_recent(said) or "not reentrant" in said["recompute"]),
+        and not (is_recent(said) or _NOT_REENTRANT.search(said["source"] + said["recompute"])),
         checkpoints_inside="inside FSDP's units" in said["recompute"],
         unsynced=framework == "automodel"
         or (framework == "transformers" and is_unsynced(said, strategy)),
@@ -180,6 +188,9 @@ def _offload(words: str) -> Offloaded:
     return Offloaded(optimizer=True, params=not only, to=to)
 
 
+_NOT_REENTRANT = re.compile("not reentrant|fms-fsdp")
+"""Runs of before 2025 whose checkpoints are not reentrant: of fms-fsdp since its beginning
+(fms_fsdp/policies/ac_handler.py)."""
 LOCAL_BATCH = re.compile(r"local batch (\d+) split")
 """What a rank has in a step, where each micro-batch is one sample."""
 _WITHIN = re.compile(r"attention within samples of (\d+) tokens")

@@ -44,10 +44,17 @@ class Recipe(NamedTuple):
         return self.params + self.grads + self.master + self.moments
 
     @property
-    def has_narrow_products(self) -> bool:
-        """Whether linear layers multiply in 8-bit types: the name says fp8 or float8."""
+    def product_bits(self) -> int:
+        """Of an element that linear layers multiply: the name has fp4, fp8 or float8."""
         name = self.name.lower()
-        return "fp8" in name or "float8" in name
+        if "fp4" in name:
+            return 4
+        return 8 if "fp8" in name or "float8" in name else 16
+
+    @property
+    def has_narrow_products(self) -> bool:
+        """Whether linear layers multiply in types of fewer than 16 bits."""
+        return self.product_bits < 16
 
 
 class Adapters(NamedTuple):

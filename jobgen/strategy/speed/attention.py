@@ -7,7 +7,7 @@ from jobgen.strategy.memory.layer import get_softmax_bytes, has_autocast
 from jobgen.strategy.setup import Setup
 from jobgen.strategy.shapes.architecture import Architecture
 from jobgen.strategy.speed import products, rates
-from jobgen.strategy.speed.attention_rates import get_attention_rate
+from jobgen.strategy.speed.attention_rates import Span, get_attention_rate
 
 _PLAIN = (8.0, 9.0)
 """Times that scores are written or read, forward and backward, where nothing is cast: by the
@@ -69,7 +69,7 @@ def _get_flash_rate(setup: Setup, machine: ClusterHardware, *, backward: bool) -
         fused=setup.fused_attention,
         backward=backward,
         width=max(get_head_dims(setup.model.sizes)),
-        length=setup.document or setup.seq,
+        span=Span(setup.document or setup.seq, setup.mesh.cp),
     )
 
 

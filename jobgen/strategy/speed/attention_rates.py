@@ -48,6 +48,17 @@ _SHORTEST = 512
 _LONGEST = 16384
 
 
+class Span(NamedTuple):
+    """What attention reaches over."""
+
+    tokens: int = _LONGEST
+    ranks: int = 1
+    """Of context parallel, which share the tokens."""
+
+
+_LONG = Span()
+
+
 class _Figure(NamedTuple):
     """TFLOP/s at 512 tokens and twice as many each time."""
 
@@ -84,11 +95,10 @@ def get_attention_rate(
     fused: bool = False,
     backward: bool = False,
     width: int = 128,
-    length: int = _LONGEST,
+    span: Span = _LONG,
 ) -> float:
     """FLOP/s of attention that keeps no matrix of scores, forward or backward, with heads of this
-    ``width`` and so many tokens: at most those of a matrix product. ``fused`` is Transformer
-    Engine's."""
+    ``width``: at most those of a matrix product. ``fused`` is Transformer Engine's."""
     part = look_up(FLASH, machine, FLASH_OTHERS)
     if framework in OLD:
         part *= FIRST_FLASH
@@ -96,20 +106,27 @@ def get_attention_rate(
         part = look_up(FUSED_FLASH, machine, part)
         part *= look_up(FUSED_NARROW, machine, 1.0) if width <= _NARROW else 1.0
     elif machine.architecture == "Hopper" and not machine.gpu.startswith("H20-"):
-        part = _read_hopper(width, length, backward=backward)
+        part = _read_hopper(width, span, backward=backward)
     elif backward:
         part = look_up(FLASH_BACK, machine, part)
     return min(machine.peak * part, get_matmul_rate(machine))
 
 
-def _read_hopper(width: int, length: int, *, backward: bool) -> float:
+def _read_hopper(width: int, span: Span, *, backward: bool) -> float:
     """Part of the peak that FlashAttention-2 reaches on an H100 under a causal mask, which costs
-    the backward pass what it costs the forward pass: the figures have it only there."""
-    figure = _HOPPER[_NARROW if width <= _NARROW else 128]
-    causal = _interpolate(figure.causal, length)
+    the backward pass what it costs the forward pass: the figures have it only there.
+
+    Of the steps of a ring, each as much work, the first alone has a mask: in the others, all
+    queries meet half of the keys, or half of them all (Transformer Engine 1.5,
+    pytorch/attention.py, ``AttnFuncWithCP``; torch/distributed/tensor/experimental/_attention.py,
+    Note [Context parallelism load balance algorithm for causal masking])."""
+    figure, ranks = _HOPPER[_NARROW if width <= _NARROW else 128], span.ranks
+    length = span.tokens // ranks
+    causal, whole = (_interpolate(row, length) for row in (figure.causal, figure.whole))
+    reached = ranks / (1 / causal + (ranks - 1) / whole)
     if backward:
-        causal *= _interpolate(figure.backward, length) / _interpolate(figure.whole, length)
-    return causal / _HOPPER_PEAK
+        reached *= _interpolate(figure.backward, length) / whole
+    return reached / _HOPPER_PEAK
 
 
 def _interpolate(row: tuple[float, ...], length: int) -> float:

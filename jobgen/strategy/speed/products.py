@@ -17,7 +17,7 @@ _LEAST = 128
 
 
 class Casts(NamedTuple):
-    """Bytes that making operands 8 bits wide reads and writes of each element, in either pass."""
+    """Bytes that making operands narrower reads and writes of each element, in either pass."""
 
     ahead: float = 0.0
     back: float = 0.0
@@ -34,6 +34,14 @@ need both layouts of the output's, and columns of inputs and weights (torchao/fl
 ``ROWWISE``); weights are copied for that into the other layout (torchao/testing/training/
 roofline_utils.py). Their products are scaled by a kernel of its own (pytorch/ao, issue 2184)."""
 
+_FOUR_BITS = 7.2
+"""Of an operand in NVFP4, by Transformer Engine: it is read once for its largest values, in columns
+those after a random Hadamard transform, and once more for both layouts, of which each is written
+with a byte for 16 elements (pytorch/csrc/quantizer.cpp, ``NVFP4Quantizer::quantize_impl``): 5.1
+bytes. Its kernels reach 0.71 of the memory's rate: on a B300, quantizing added 2.69 ms to those
+products (``FOUR_BITS`` in rates.py; its page, and benchmarks/gemm/benchmark_gemm.py, which makes
+both layouts of inputs and one of weights), where 1.92 would be 14.1 GB at that rate."""
+
 
 class Product(NamedTuple):
     """A product of tokens with weights ``outer`` by ``inner``, on one rank of ``tp``."""
@@ -49,10 +57,10 @@ class Product(NamedTuple):
     compute: int = 2
     """Bytes of an element of all but the weights' gradients."""
     grads: float = 2.0
-    narrow: bool = False
-    """Multiplied in 8-bit types."""
+    bits: int = 16
+    """Of an element that is multiplied, where it is no fp32."""
     cast: Casts = Casts()
-    """What making operands 8 bits wide reads and writes."""
+    """What making operands narrower than 16 bits reads and writes."""
     frozen: bool = False
     """No gradient of the weights."""
     tf32: bool = False
@@ -67,7 +75,7 @@ class Both(NamedTuple):
 
 
 def is_narrow(setup: Setup) -> bool:
-    """Whether linear layers multiply in 8-bit types."""
+    """Whether linear layers multiply in types of fewer than 16 bits."""
     return setup.recipe.has_narrow_products
 
 
@@ -93,7 +101,7 @@ def build_product(setup: Setup, inner: int, outer: int, *, narrow: bool, frozen:
     base = base._replace(compute=compute, grads=grads, frozen=frozen, tf32=setup.tf32)
     if not narrow:
         return base
-    return base._replace(narrow=True, cast=_choose_casts(setup))
+    return base._replace(bits=setup.recipe.product_bits, cast=_choose_casts(setup))
 
 
 def _choose_casts(setup: Setup) -> Casts:
@@ -101,6 +109,8 @@ def _choose_casts(setup: Setup) -> Casts:
     step. Others look for the largest value first, compiled together with what comes before."""
     if is_rowwise(setup):
         return _ROWWISE
+    if setup.recipe.product_bits == 4:
+        return Casts(_FOUR_BITS, _FOUR_BITS, _FOUR_BITS / setup.batch.accumulation)
     late = setup.framework == "megatron"
     each = 4.0 if late or setup.compiled else 6.0
     weights = each / setup.batch.accumulation if late else each
@@ -155,7 +165,7 @@ def _multiply(one: Product, machine: ClusterHardware, rows: float, columns: floa
         filled *= rates.get_unaligned_share(machine)
     elif any(width % 16 for width in wide):
         filled *= rates.get_uneven_share(machine)
-    rate = get_rate(one.compute, machine, tf32=one.tf32, narrow=one.narrow, filled=filled)
+    rate = get_rate(one.compute, machine, tf32=one.tf32, bits=one.bits, filled=filled)
     return work / rate
 
 
@@ -164,12 +174,12 @@ def get_rate(
     machine: ClusterHardware,
     *,
     tf32: bool,
-    narrow: bool = False,
+    bits: int = 16,
     filled: float = 1.0,
 ) -> float:
     """FLOP/s of a product of elements with so many bytes; fp32 takes tensor cores as TF32 only."""
     if width < rates.FP32:
-        return rates.get_matmul_rate(machine, narrow=narrow, filled=filled)
+        return rates.get_matmul_rate(machine, bits=bits, filled=filled)
     if not tf32:
         return rates.get_vector_rate(machine)
     return rates.get_matmul_rate(machine, filled=filled) * rates.get_tf32_share(machine)

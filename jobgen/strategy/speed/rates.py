@@ -43,6 +43,12 @@ MATMUL_8 = {"Hopper": 0.709, "Blackwell": 0.763, "CDNA3": 0.443}
 MI300X 1159 of 2615 (Azure/AI-benchmarking-guide, ND_MI300X_v5_results.md). A GPU with a part of
 its own in 16 bits has that in 8 bits, too: what limits it, power or not, differs from others of its
 architecture more than by type (SUSTAINED)."""
+FOUR_BITS = 1.9
+"""How many times as fast products are in NVFP4 as in 8 bits. The twelve of a layer with 15,872
+tokens, already quantized, took 3.764 ms on a B300, 7.161 in MXFP8 and 6.812 in FP8 (NVIDIA/
+TransformerEngine, docs/examples/gemm_profiling/gemm_profiling.rst): 5094 TFLOP/s. With matrices of
+8192, a B200 has 5239 (deepseek-ai/DeepGEMM, pull request 348, cuBLASLt), where this and
+``SUSTAINED`` make it 4916."""
 UNEVEN = {"Ampere": 0.56, "Ada": 0.56}
 """What is left of it where a width in 16 bits is an odd multiple of 8: cuBLAS then takes a kernel
 of small tiles (cutlass_80, 64x64, align8), 89.6 TFLOP/s at 2056 and 83.6 at 2072, where 2040 has
@@ -67,6 +73,7 @@ SUSTAINED = {
     "Hopper": 0.652,
     "GB200": 0.575,
     "B200": 0.575,
+    "B300": 0.626,
     "CDNA3": 0.458,
 }
 """What products that take longer than a benchmark's reach of the peak, where that is known to be
@@ -78,8 +85,9 @@ L4 59.4 of 121, TITAN RTX 53.9 of 130 and RTX 2080 Ti 49.6 of 54
 of 1979 and GB200 2877 of 5000 (Azure/AI-benchmarking-guide, ND_H100_v5_results.md and
 ND_GB200_v6_results.md), taken for 16 bits as well: pytorch/ao saw one part for both, 60 % on H100
 of 500 W instead of 700 W (H100_PCT_ACHIEVABLE_GEMM_TOPS in the first
-benchmarks/float8/float8_roofline.py). CDNA3: 599 of 1307 TFLOP/s, 67.43 % of the profile at
-``FLASH`` (attention_rates.py)."""
+benchmarks/float8/float8_roofline.py). B300: 2815 of 4500 in FP8, the middle of that, 1463 of 2250
+in 16 bits and 2678 in MXFP8 (the page at ``FOUR_BITS``). CDNA3: 599 of 1307 TFLOP/s, 67.43 % of
+the profile at ``FLASH`` (attention_rates.py)."""
 CONTENTION = 0.189
 """By how much computing slows down while something is sent beside it, on the average of A100, H100
 and MI250: abstract of arXiv 2507.03114."""
@@ -180,16 +188,15 @@ ON_A_GRACE = {"GH200": 1, "GB200": 2, "GB300": 2}
 """GPUs of one Grace, whose memory no other rank's update passes (NVIDIA, datasheets)."""
 
 
-def get_matmul_rate(
-    machine: ClusterHardware, *, narrow: bool = False, filled: float = 1.0
-) -> float:
-    """FLOP/s of a matrix product, in 8-bit types where ``narrow``, that fills this part of the
+def get_matmul_rate(machine: ClusterHardware, *, bits: int = 16, filled: float = 1.0) -> float:
+    """FLOP/s of a matrix product of elements of up to 16 ``bits`` that fills this part of the
     multiprocessors' time."""
     peak, best = machine.peak, look_up(MATMUL, machine, OTHERS)
-    if narrow and machine.fast8:
+    if bits < 16 and machine.fast8:
         alike = look_up(MATMUL_8, machine, OTHERS)
         named = {key: part for key, part in MATMUL.items() if machine.gpu.startswith(key)}
         peak, best = machine.fast8, next(iter(named.values()), alike)
+        peak *= FOUR_BITS if bits == 4 else 1.0
     return peak * min(best * filled, look_up(SUSTAINED, machine, best))
 
 

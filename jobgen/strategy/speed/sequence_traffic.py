@@ -47,11 +47,12 @@ def list_tensor(setup: Setup) -> Iterator[Traffic]:
             setup, Traffic("all-gather", "activations", ranks, payload, each, beside)
         )
     else:
-        yield Traffic("all-gather", "activations", ranks, payload, each * again, beside)
+        gathered = payload / setup.recipe.compute * get_gathered_bytes(setup)
+        yield Traffic("all-gather", "activations", ranks, gathered, each * again, beside)
         yield Traffic("reduce-scatter", "activations", ranks, payload, each * again, beside)
-        yield Traffic("all-gather", "activations", ranks, payload, each, beside)
+        yield Traffic("all-gather", "activations", ranks, gathered, each, beside)
         if hides:
-            yield Traffic("all-gather", "activations", ranks, payload, each, "backward")
+            yield Traffic("all-gather", "activations", ranks, gathered, each, "backward")
         yield Traffic("reduce-scatter", "activations", ranks, payload, each, reduced)
 
 
@@ -79,10 +80,17 @@ def _list_torchs(setup: Setup, one: Traffic) -> Iterator[Traffic]:
     yield reduced._replace(when="layer")
 
 
-def get_gathered_bytes(setup: Setup) -> int:
-    """Bytes of an element that tp gathers: one where torch's gathers operands of 8-bit products."""
-    narrow = setup.framework in _TORCHS and is_narrow(setup) and not is_rowwise(setup)
-    return 1 if narrow else setup.recipe.compute
+def get_gathered_bytes(setup: Setup) -> float:
+    """Bytes of an element that tp gathers: as operands are multiplied, in 8 bits by torch, but for
+    those with a scale for each row, and by Transformer Engine, whose norm writes them so unless an
+    adapter takes them, too (1.5 to 2.8, pytorch/module/layernorm_linear.py,
+    ``return_layernorm_output_gathered``, and base.py, ``grad_output_preprocess``)."""
+    bits = setup.recipe.product_bits
+    engine = setup.framework == "megatron" and not (setup.legacy or setup.adapters)
+    torchs = setup.framework in _TORCHS and bits == 8
+    if is_narrow(setup) and not is_rowwise(setup) and (engine or torchs):
+        return bits / 8
+    return setup.recipe.compute
 
 
 def gathers_beside(setup: Setup) -> bool:

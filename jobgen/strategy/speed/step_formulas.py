@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator
 from jobgen.strategy.estimate import ClusterHardware, Volume
 from jobgen.strategy.setup import Setup
 from jobgen.strategy.speed import rates
-from jobgen.strategy.speed.products import is_narrow
 
 _SENT = {
     "all-gather": "(n - 1) / n of what n ranks gather",
@@ -27,7 +26,7 @@ def format_formulas(
 ) -> Iterator[str]:
     """Each formula in one line; ``passes`` are the seconds of one micro-batch, either way."""
     yield _flops(setup)
-    rate = rates.get_matmul_rate(machine, narrow=is_narrow(setup)) / 1e12
+    rate = rates.get_matmul_rate(machine, bits=setup.recipe.product_bits) / 1e12
     yield (
         f"matrix products: FLOPs / {rate:.0f} TFLOP/s, as measured for large ones on a GPU "
         f"with {machine.peak / 1e12:.0f} TFLOP/s by its datasheet, in 16 bits, and "

@@ -49,6 +49,21 @@ def test_adapters_beside_all_linear_layers_are_not_those_of_attention_alone() ->
 
 
 @pytest.mark.parametrize(
+    ("precision", "bits"),
+    [
+        ("NVFP4", 4),
+        ("MXFP8", 8),
+        ("FP8-CS", 8),
+        ("bf16 mixed + mxfp8 linear (fp32 params/grads/opt)", 8),
+        ("nf4 base + fp16", 16),
+        ("bf16 mixed", 16),
+    ],
+)
+def test_precision_says_how_many_bits_linear_layers_multiply(precision: str, bits: int) -> None:
+    assert read(precision=precision).setup.recipe.product_bits == bits
+
+
+@pytest.mark.parametrize(
     ("notes", "copies"), [("torch 2.0.1", 2), ("torch 2.1", 1), ("torch 2.10", 1), ("", 1)]
 )
 def test_a_step_makes_one_temporary_since_torch_2_1(notes: str, copies: int) -> None:
@@ -383,3 +398,27 @@ def test_a_file_may_lack_columns_and_have_numbers_as_they_are_printed() -> None:
 def test_alpaca_is_cut_to_its_longest_sample_unless_it_is_packed() -> None:
     assert read(notes="padded, not packed (alpaca)").setup.seq == 1304
     assert read(notes="alpaca, packed to 8192").setup.seq == 8192
+
+
+@pytest.mark.parametrize(
+    ("source", "model", "fused"),
+    [
+        ("NVIDIA-NeMo/NeMo performance_summary.md@35029a0c84 (NeMo 24.03.01)", "Llama-2-7B", False),
+        ("NVIDIA-NeMo/NeMo performance_summary.md@e2de75c15e (NeMo 24.07)", "Llama-2-7B", False),
+        ("NVIDIA-NeMo/NeMo performance_summary.md@e2de75c15e (NeMo 24.07)", "GPT-3 175B", True),
+        ("dgxc-benchmarking README_8b.md (NVIDIA-NeMo/NeMo 24.09, 2025-01)", "Llama-3-8B", True),
+    ],
+)
+def test_nemos_launcher_turned_cudnns_attention_off_until_its_release_24_07(
+    source: str, model: str, fused: bool
+) -> None:
+    assert read(source=source, model=model).setup.fused_attention == fused
+
+
+def test_fms_fsdp_checkpoints_blocks_whole_and_not_reentrant() -> None:
+    source = "foundation-model-stack/fms-fsdp README.md@4ffb9bd (2024-03)"
+    run = read(source=source, strategy="FSDP", recompute="selective").setup
+    assert (run.recompute, run.recompute_every, run.reentrant) == ("full", 2, False)
+    run = read(source=source, strategy="FSDP", recompute="full").setup
+    assert (run.recompute, run.recompute_every) == ("full", 1)
+    assert read(source="a table (2024-03)", strategy="FSDP", recompute="full").setup.reentrant

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jobgen.strategy.speed.attention_rates import get_attention_rate
+from jobgen.strategy.speed.attention_rates import Span, get_attention_rate
 from tests.strategy.speed.setups import A100, H100
 
 H20 = H100._replace(gpu="H20-SXM5-96GB", peak=148e12)
@@ -29,13 +29,24 @@ def test_flash_attention_2_on_an_h100_has_its_authors_rate(
 ) -> None:
     for backward, rate in ((False, ahead), (True, back)):
         found = get_attention_rate(
-            H100, "torchtitan", backward=backward, width=width, length=length
+            H100, "torchtitan", backward=backward, width=width, span=Span(length)
         )
         assert found == pytest.approx(rate, rel=1e-3)
 
 
+@pytest.mark.parametrize(("ranks", "share"), [(2, 1 / 2), (8, 1 / 8)])
+def test_only_the_first_step_of_a_ring_has_a_mask(ranks: int, share: float) -> None:
+    # 16384 tokens of each rank: 335 TFLOP/s with a mask, 370 and 322 without one
+    for backward, rate in ((False, 370e12), (True, 322e12)):
+        found = get_attention_rate(
+            H100, "torchtitan", backward=backward, span=Span(16384 * ranks, ranks)
+        )
+        masked = rate * 335 / 370
+        assert found == pytest.approx(1 / (share / masked + (1 - share) / rate), rel=1e-3)
+
+
 def test_a_length_between_two_of_the_figure_has_a_rate_between_theirs() -> None:
-    rates = [get_attention_rate(H100, "none", length=each) for each in (2048, 3000, 4096)]
+    rates = [get_attention_rate(H100, "none", span=Span(each)) for each in (2048, 3000, 4096)]
     assert rates[0] < rates[1] < rates[2]
 
 
@@ -55,7 +66,7 @@ def test_other_kernels_and_gpus_have_one_rate_for_every_length() -> None:
         (H100, "megatron", True),  # cuDNN's
     ):
         lengths = {
-            get_attention_rate(machine, framework, fused=fused, length=each)
+            get_attention_rate(machine, framework, fused=fused, span=Span(each))
             for each in (512, 16384)
         }
         assert len(lengths) == 1, machine.gpu

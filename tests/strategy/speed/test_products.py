@@ -12,7 +12,7 @@ from jobgen.strategy.speed.compute import compute_layer, count_kernels
 from jobgen.strategy.speed.elementwise import count_elementwise
 from jobgen.strategy.speed.layer_products import compute_products
 from jobgen.strategy.speed.machine_model import build_machine
-from jobgen.strategy.speed.products import Product, compute_product, measure_fill
+from jobgen.strategy.speed.products import Product, build_product, compute_product, measure_fill
 from jobgen.strategy.speed.rates import get_matmul_rate, get_memory_rate, get_vector_rate
 from jobgen.strategy.speed.step_time import compute_step
 from tests.strategy.speed.setups import A100, AUTOCAST, MIXED, setup
@@ -126,7 +126,44 @@ def test_fp32_runs_at_the_rate_that_was_measured(gpu: str, tflops: float) -> Non
 )
 def test_a_gpu_of_its_own_rate_has_it_in_8_bits_too(gpu: str, part: float) -> None:
     machine = build_machine(gpus()[gpu], 8, 25e9, "infiniband")
-    assert get_matmul_rate(machine, narrow=True) == pytest.approx(part * machine.fast8)
+    assert get_matmul_rate(machine, bits=8) == pytest.approx(part * machine.fast8)
+
+
+@pytest.mark.parametrize(
+    ("gpu", "bits", "tflops"),
+    [
+        # deepseek-ai/DeepGEMM, pull request 348: cuBLASLt, with matrices of 8192
+        ("B200-SXM-180GB", 4, 5239),
+        # TransformerEngine, docs/examples/gemm_profiling/gemm_profiling.rst
+        ("B300-SXM-288GB", 4, 5094),
+        ("B300-SXM-288GB", 8, 2815),
+        ("B300-SXM-288GB", 16, 1463),
+    ],
+)
+def test_narrow_products_reach_what_was_measured(gpu: str, bits: int, tflops: float) -> None:
+    machine = build_machine(gpus()[gpu], 8, 50e9, "infiniband")
+    assert get_matmul_rate(machine, bits=bits) / 1e12 == pytest.approx(tflops, rel=0.1)
+
+
+def test_a_gpu_without_narrow_types_multiplies_in_16_bits() -> None:
+    older = build_machine(gpus()["A100-SXM4-80GB"], 8, 50e9, "infiniband")
+    assert get_matmul_rate(older, bits=4) == get_matmul_rate(older)
+
+
+def test_quantizing_to_4_bits_takes_most_of_what_it_saves_on_small_products() -> None:
+    # 15,872 tokens on a B300: 0.256 ms with 4096 x 4096 where MXFP8 takes 0.269, and 0.635 with
+    # 4096 x 16384 where it takes 0.924 (TransformerEngine, gemm_profiling.rst)
+    machine = build_machine(gpus()["B300-SXM-288GB"], 8, 50e9, "infiniband")
+    base = setup(seq=15872, micro=1, framework="megatron")
+
+    def time(outer: int, name: str) -> float:
+        one = base._replace(recipe=MIXED._replace(name=name))
+        product = build_product(one, 4096, outer, narrow=True, frozen=False)
+        return compute_product(product, machine).forward
+
+    small, large = (time(width, "fp4") / time(width, "fp8") for width in (4096, 16384))
+    assert large == pytest.approx(0.635 / 0.924, rel=0.1)
+    assert large < small < 1
 
 
 @pytest.mark.parametrize(

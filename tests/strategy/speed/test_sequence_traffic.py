@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jobgen.strategy.setup import Setup
+from jobgen.strategy.setup import Adapters, Setup
 from jobgen.strategy.spec import Mesh
 from jobgen.strategy.speed.sequence_traffic import (
     gathers_beside,
@@ -48,7 +48,22 @@ def test_operands_with_a_scale_for_each_row_are_gathered_alone_in_16_bits() -> N
     assert {when for what, when in list_when(ROWWISE) if what == "all-gather"} == {"layer"}
     assert [get_gathered_bytes(one) for one in (BESIDE, NARROW, ROWWISE)] == [2, 1, 2]
     assert gathers_beside(ROWWISE._replace(framework="megatron"))
-    assert get_gathered_bytes(NARROW._replace(framework="megatron")) == 2
+
+
+def test_transformer_engine_gathers_operands_as_they_are_multiplied_unless_adapters_take_them() -> (
+    None
+):
+    engine = NARROW._replace(framework="megatron")
+    four = engine._replace(recipe=MIXED._replace(name="mixed, fp4"))
+    adapted = engine._replace(adapters=Adapters(8, ()))
+    plain = engine._replace(recipe=MIXED)
+    asked = (plain, engine, four, adapted, engine._replace(legacy=True))
+    assert [get_gathered_bytes(one) for one in asked] == [2, 1, 0.5, 2, 2]
+    gathered = [
+        [one.payload for one in list_tensor(each) if one.what == "all-gather"]
+        for each in (plain, four)
+    ]
+    assert gathered[1] == [pytest.approx(one / 4) for one in gathered[0]]
 
 
 def test_8_bit_operands_are_gathered_in_half_the_bytes_and_results_are_not_reduced_so() -> None:
