@@ -115,7 +115,7 @@ def test_nine_in_ten_steps_are_near_what_was_measured() -> None:
         # batches of varying lengths
         ("planner_unseen_6.csv", 29, 37, (1, 0), 0.95, (9, 24, 90, 8)),
         # varying lengths, beside NVFP4 in Megatron-Bridge
-        ("planner_unseen_7.csv", 176, 308, (9, 0), 0.95, (7, 24, 90, 8)),
+        ("planner_unseen_7.csv", 176, 306, (9, 0), 0.95, (7, 24, 90, 8)),
     ],
 )
 def test_runs_that_had_no_part_in_the_planner_are_estimated_to_fit_unless_they_died(
