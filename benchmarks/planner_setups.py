@@ -98,7 +98,8 @@ def read_setup(said: Mapping[str, str]) -> Setup:
     plain = re.search("legacy layers|no other fused operation", said["notes"]) is not None
     legacy = framework == "megatron-deepspeed" or plain
     shape = read_shape(said)
-    dropped = not native and "no dropout" not in said["notes"]
+    # litgpt's models have no dropout (litgpt/model.py)
+    dropped = not (native or framework == "litgpt" or "no dropout" in said["notes"])
     return Setup(
         model=build_model(shape),
         strategy=strategy,
@@ -116,7 +117,8 @@ def read_setup(said: Mapping[str, str]) -> Setup:
         narrow_copies="float8 weights kept" in said["notes"],
         keeps_cache="keeps keys and values" in said["notes"],
         framework="megatron" if framework in {"nanotron", "megatron"} else framework,
-        flash=not is_no(said["flash_attn"]),
+        # litgpt's softcap is single operations (litgpt/model.py, ``scaled_dot_product_attention``)
+        flash=not (is_no(said["flash_attn"]) or (framework == "litgpt" and shape.softcap)),
         tf32="TF32" in said["notes"],
         compiled=is_yes(said["compile"]) or OWN_KERNELS in said["notes"],
         loss=find_loss(said, framework),  # type: ignore[arg-type]

@@ -220,6 +220,6 @@ def _logits(setup: Setup) -> float:
         each = 2.0 + 0.5
     if setup.loss == "held-chunks":
         each += (2 * FP32 + setup.recipe.compute) * min(1.0, 128 / setup.seq)
-    if sizes.softcap and setup.loss in {"plain", "held", "narrow"}:
+    if sizes.softcap and setup.loss in {"plain", "held", "narrow", "held-chunks"}:
         each += setup.recipe.compute  # tanh keeps its output
     return each * sizes.vocab / setup.mesh.tp
