@@ -129,7 +129,10 @@ def _moments(setup: Setup, stage: PipelineStage) -> tuple[Parts, ...]:
         if setup.mesh.pp > 1:
             return tuple(list_staged_moments(setup, stage, states, extra))
         return tuple(list_measured_moments(setup, states, rest, extra, (idle, pools)))
-    counted = _list_counted_moments(setup, stage, (states, rest), extra, (idle, pools))
+    ending = states
+    if setup.longest_first:
+        ending = states._replace(grads=count_whole_grads(setup, stage) or states.grads)
+    counted = _list_counted_moments(setup, stage, (ending, rest), extra, (idle, pools))
     # gathered parameters and buckets lie in pools of streams of their own, which stay
     step = Parts("step", *states, 0.0, buckets, 0.0, 0.0, extra.step, extra.pool + pools)
     return (*counted, step, *_whole(setup, stage, states))
@@ -156,6 +159,7 @@ def _list_counted_moments(
     cache, before = stage.layers * micro.cache, stage.layers * micro.before
     ahead = (stored + last + cache + before, logits, 0.0, free)
     returning = extra.forward if extra.returning is None else extra.returning
+    working = max(micro.working, micro.held + extra.pieces)
     until_end = 2 * stored if _keeps_inputs(setup) else micro.layer * flight
     return (
         Parts("forward", *begun, extra.forward - extra.staged, buckets, *ahead),
@@ -166,10 +170,10 @@ def _list_counted_moments(
             buckets + extra.first_inputs,
             stored + cache,
             0.0,
-            max(micro.working, ending),
+            max(working, ending),
             free,
         ),
-        *_end_backward(setup, whole, extra, until_end + cache, micro.working),
+        *_end_backward(setup, whole, extra, until_end + cache, working),
     )
 
 
@@ -231,7 +235,7 @@ def _grads_before(setup: Setup, stage: PipelineStage, states: GpuStates) -> tupl
     where their memory is kept from step to step. And those that are freed, but lie in the pool of
     FSDP's stream.
     """
-    if setup.step_in_backward:
+    if setup.step_in_backward or setup.longest_first:
         return 0.0, 0.0
     whole = count_whole_grads(setup, stage)
     several = setup.batch.accumulation > 1

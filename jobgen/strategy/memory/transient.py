@@ -41,6 +41,9 @@ class Transient(NamedTuple):
     """While the root's gradients are reduced: no layer is gathered any more."""
     first_inputs: float = 0.0
     """The same of the first reduce-scatter, while activations are still there."""
+    pieces: float = 0.0
+    """Gradients of a unit's parameters, which its flat one's is made of when the unit has gone
+    backward (torch, csrc/autograd/FunctionsManual.cpp, ``split_with_sizes_backward``)."""
     staged: float = 0.0
     """Of gathered parameters, what lies in the pool of a stream that brought a rank's part to the
     GPU, and is free once all parts are gathered."""
@@ -118,6 +121,16 @@ def _gathered(setup: Setup, stage: PipelineStage) -> Transient:
         # a rank's part comes to the GPU in a stream of its own before it is gathered (torch 2.13,
         # distributed/fsdp/_flat_param.py, ``pre_unshard``): the largest stays in its pool
         staged = max(width * stage.outside, each * stage.largest) / cut
+    if setup.adapters is not None and setup.adapters.flattened:
+        unit = width * stage.largest
+        # nothing is gathered beside the first layer, and its gradient is among those that are kept
+        alone = params if stays else params - unit
+        kept = setup.longest_first and count_whole_grads(setup, stage) > 0
+        step = _step(setup, trained, cut)
+        inputs, first = 0.0 if kept else unit, unit
+        return Transient(
+            params, alone, 0.0, step, inputs=inputs, first_inputs=first, pieces=unit, staged=staged
+        )
     if setup.adapters is not None:
         pool = (recipe.compute + recipe.reduce) * trained / max(1.0, stage.layers)
         step = _step(setup, trained, cut)
