@@ -159,7 +159,8 @@ def _list_counted_moments(
     cache, before = stage.layers * micro.cache, stage.layers * micro.before
     ahead = (stored + last + cache + before, logits, 0.0, free)
     returning = extra.forward if extra.returning is None else extra.returning
-    working = max(micro.working, micro.held + extra.pieces)
+    flattened = setup.adapters is not None and setup.adapters.flattened
+    working = max(micro.working, micro.held + extra.pieces) if flattened else micro.working
     until_end = 2 * stored if _keeps_inputs(setup) else micro.layer * flight
     return (
         Parts("forward", *begun, extra.forward - extra.staged, buckets, *ahead),
@@ -174,6 +175,7 @@ def _list_counted_moments(
             free,
         ),
         *_end_backward(setup, whole, extra, until_end + cache, working),
+        *_accumulate(setup, stage, whole, extra, (stored + cache, working, micro.held)),
     )
 
 
@@ -195,6 +197,34 @@ def _end_backward(
     gathered = extra.layer_end - extra.staged
     yield Parts("backward", *states, gathered, layer, stored, 0.0, working, idle)
     yield Parts("backward", *states, extra.root_end, extra.reduced, stored, 0.0, 0.0)
+
+
+def _accumulate(
+    setup: Setup,
+    stage: PipelineStage,
+    states: GpuStates,
+    extra: Transient,
+    micro: tuple[float, float, float],
+) -> Iterator[Parts]:
+    """The backward pass of a micro-batch whose gradients FSDP1 adds to whole ones: the new gradient
+    of a unit, and of the root, is made of pieces, and is there beside that which it is added to.
+    ``micro`` are bytes of its activations, of what is there while a layer goes backward, and of
+    held logits; nothing is known of micro-batches that are shorter than the first."""
+    kept = count_whole_grads(setup, stage)
+    if not kept or TRAITS[setup.strategy].family != "fsdp":
+        return
+    states = states._replace(grads=kept)
+    stored, working, held = (0.0, 0.0, 0.0) if setup.longest_first else micro
+    unit, root = extra.pieces, extra.root_pieces
+    working = max(working, held + unit)
+    gathered = extra.forward - extra.staged
+    # of two micro-batches, the first adds to nothing
+    several = setup.batch.accumulation > 2
+    new = unit if several else 0.0
+    yield Parts("backward", *states, gathered, new, stored, 0.0, working, extra.staged)
+    if root:
+        new = root if several else 0.0
+        yield Parts("backward", *states, extra.root, new, 0.0, 0.0, held + root, extra.staged)
 
 
 def _whole(setup: Setup, stage: PipelineStage, states: GpuStates) -> tuple[Parts, ...]:
