@@ -73,6 +73,8 @@ def read_adapters(said: Mapping[str, str]) -> Adapters | None:
         # lora.py; torchtune, modules/peft/lora.py; litgpt/lora.py); model.half() makes all narrow
         width=2 if (stored == 16 and (own or _is_flattened(said))) or _is_narrowed(said) else 4,
         keeps_inputs=_find_kept_inputs(said) if bits == 4 else "no",
+        # a unit is a layer, and Fabric sets use_orig_params (litgpt/finetune/lora.py, FSDPStrategy)
+        flattened="litgpt" in said["source"] and "FSDP" in said["strategy"],
         autocast=bits == 4 or _NO_AUTOCAST.search(said["source"]) is None,
     )
 

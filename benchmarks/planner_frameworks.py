@@ -85,9 +85,9 @@ def lacks_cudnn(said: Mapping[str, str]) -> bool:
     return old and not ("24.07" in said["source"] and "175B" in said["model"])
 
 
-def loads_all(said: Mapping[str, str], framework: str, shard: int) -> bool:
+def loads_all(said: Mapping[str, str]) -> bool:
     """Whether a GPU has the whole model in 16 bits before it is sharded."""
-    return (framework == "litgpt" and shard > 1) or "loaded whole on each GPU" in said["notes"]
+    return "loaded whole on each GPU" in said["notes"]
 
 
 def has_fused_step(said: Mapping[str, str], framework: str) -> bool:
@@ -133,10 +133,32 @@ def is_expandable(said: Mapping[str, str], framework: str) -> bool:
     return (by_script or by_itself) and not said["gpu"].startswith("MI")
 
 
-def is_unsynced(said: Mapping[str, str], strategy: str) -> bool:
-    """Whether accelerate has gradients reduced with the last micro-batch only: with FSDP2 it does
-    since its release 1.11 (huggingface/accelerate, pull request 3762)."""
-    return strategy != "fsdp2" or is_recent(said, month=10)
+def is_unsynced(said: Mapping[str, str], strategy: str, framework: str) -> bool:
+    """Whether gradients are reduced with the last micro-batch only: NeMo AutoModel's and litgpt's
+    are (litgpt/finetune/full.py, ``no_backward_sync``), and accelerate's, with FSDP2 since its
+    release 1.11 (huggingface/accelerate, pull request 3762)."""
+    by_accelerate = framework == "transformers" and (
+        strategy != "fsdp2" or is_recent(said, month=10)
+    )
+    return framework in {"automodel", "litgpt"} or by_accelerate
+
+
+def count_samples(said: Mapping[str, str], framework: str, data: int) -> int:
+    """Samples of a step that litgpt takes where its row has no number: 128 on each GPU in its table
+    of 2023 (finetune/lora.py, ``batch_size``), 16 on all since (litgpt/finetune/lora.py,
+    ``TrainArgs``). 0 where it is not litgpt."""
+    if framework != "litgpt":
+        return 0
+    return 128 * data if "resource-tables" in said["source"] else 16
+
+
+def is_longest_first(said: Mapping[str, str], framework: str) -> bool:
+    """Whether the longest sample of all is in the first micro-batch, as litgpt puts it there
+    (litgpt/finetune/lora.py, ``longest_seq_ix``). Of a subset that is truncated, many are as long;
+    and moments, of which full training has many bytes, are there from the second step on."""
+    words = said["notes"].lower()
+    lora = "lora" in said["trainable"].lower()
+    return framework == "litgpt" and lora and "alpaca" in words and "truncates" not in words
 
 
 def makes_two_copies(said: Mapping[str, str]) -> bool:

@@ -14,11 +14,13 @@ from planner_frameworks import (
     copies_grads,
     count_bucket,
     count_expert_tp,
+    count_samples,
     find_loss,
     has_engine,
     has_fused_step,
     has_liger,
     is_expandable,
+    is_longest_first,
     is_unsynced,
     keeps_grads,
     lacks_cudnn,
@@ -99,13 +101,14 @@ def read_setup(said: Mapping[str, str]) -> Setup:
     shard = 1 if strategy in {"ddp", "3d", "fsdp-no-shard"} else data
     if strategy == "fsdp-hybrid":
         shard = min(data, count_node_ranks(said))
-    micro, gas = _batch(said, data, pp)
+    micro, gas = _batch(said, framework, data, pp)
     etp = count_expert_tp(said, data * cp % ep == 0)
     native = framework in {"nanotron", "megatron", "megatron-deepspeed"}
     plain = re.search("legacy layers|no other fused operation", said["notes"]) is not None
     legacy = framework == "megatron-deepspeed" or plain
     shape = read_shape(said)
-    dropped = not native and "no dropout" not in said["notes"]
+    # litgpt's models have no dropout (litgpt/model.py)
+    dropped = not (native or framework == "litgpt" or "no dropout" in said["notes"])
     return Setup(
         model=build_model(shape),
         strategy=strategy,
@@ -123,7 +126,8 @@ def read_setup(said: Mapping[str, str]) -> Setup:
         narrow_copies="float8 weights kept" in said["notes"],
         keeps_cache="keeps keys and values" in said["notes"],
         framework="megatron" if framework in {"nanotron", "megatron"} else framework,
-        flash=not is_no(said["flash_attn"]),
+        # litgpt's softcap is single operations (litgpt/model.py, ``scaled_dot_product_attention``)
+        flash=not (is_no(said["flash_attn"]) or (framework == "litgpt" and shape.softcap)),
         tf32="TF32" in said["notes"],
         compiled=is_yes(said["compile"]) or OWN_KERNELS in said["notes"],
         loss=find_loss(said, framework),  # type: ignore[arg-type]
@@ -161,8 +165,8 @@ def read_setup(said: Mapping[str, str]) -> Setup:
         reentrant=framework == "transformers"
         and not (is_recent(said) or _NOT_REENTRANT.search(said["source"] + said["recompute"])),
         checkpoints_inside="inside FSDP's units" in said["recompute"],
-        unsynced=framework == "automodel"
-        or (framework == "transformers" and is_unsynced(said, strategy)),
+        unsynced=is_unsynced(said, strategy, framework),
+        longest_first=is_longest_first(said, framework),
         reduce_bucket=count_bucket(said, strategy, framework),
         step_copies=2 if makes_two_copies(said) else 1,
         # its ``apply_fsdp`` since pull request 1094; a month before, torch's nightly builds already
@@ -171,7 +175,7 @@ def read_setup(said: Mapping[str, str]) -> Setup:
         or "custom_sharded_layers" in said["notes"],
         expandable=is_expandable(said, framework),
         lazy_modules=not is_old(said),
-        keeps_full_copy=loads_all(said, framework, shard),
+        keeps_full_copy=loads_all(said),
         channels=count_channels(said),
         world_per_node=count_node_ranks(said),
         nvlink_nodes=NVL72_NODES if is_nvl72(said) else 1,
@@ -210,7 +214,7 @@ def _length(said: Mapping[str, str]) -> int:
     return min(seq, _ALPACA) if "alpaca" in said["notes"] and not packed else seq
 
 
-def _batch(said: Mapping[str, str], data: int, pp: int) -> tuple[int, int]:
+def _batch(said: Mapping[str, str], framework: str, data: int, pp: int) -> tuple[int, int]:
     """Samples of a micro-batch, and how many make a step."""
     local = LOCAL_BATCH.search(said["notes"])
     if local:
@@ -220,5 +224,5 @@ def _batch(said: Mapping[str, str], data: int, pp: int) -> tuple[int, int]:
     micro = read_count(said["mbs"], 1)
     if pp > 1 and re.search(r"batch per DP", said["notes"]):
         return 1, micro
-    of_all = read_count(said["gbs"], micro * data)
+    of_all = read_count(said["gbs"], count_samples(said, framework, data) or micro * data)
     return micro, read_count(said["gas"], 0) or max(1, of_all // (micro * data))

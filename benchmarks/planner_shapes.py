@@ -28,22 +28,34 @@ def read_shape(said: Mapping[str, str]) -> Architecture:
     """The model of the catalogue with this name and these sizes, or what the sizes alone say; tied
     only if both say so."""
     plain, params = _plain_shape(said), read_number(said["params"])
-    start = re.match("[a-z]*", said["model"].lower())
-    for name in (said["model"], *suggest_models(said["model"])):
+    start, model = re.match("[a-z]*", said["model"].lower()), said["model"].partition(",")[0]
+    for name in (model, *suggest_models(model)):
         known = find_model(name)
         if known is None or (start and start[0] not in known.name.lower()):
             continue  # MPT-125m is like opt-125m in name and sizes alone
         if (known.layers, known.hidden) != (plain.layers, plain.hidden):
             continue
+        known = known._replace(tied=known.tied and plain.tied)
         if params and abs(build_model(known).count / params - 1) < _ALIKE:
             return known._replace(
                 name=plain.name,
-                tied=known.tied and plain.tied,
                 vocab=plain.vocab if read_number(said["vocab"]) else known.vocab,
                 fused_qkv=plain.fused_qkv or known.fused_qkv,
                 rotary=known.rotary if plain.rotary == "whole" else plain.rotary,
+                activation=_find_activation(said, known),
             )
     return plain
+
+
+def _find_activation(
+    said: Mapping[str, str], known: Architecture
+) -> Literal["fused", "eager", "relu", "squared"]:
+    """litgpt's GELU is always one kernel (litgpt/model.py, ``GptNeoxMLP`` and ``GemmaMLP``)."""
+    return "fused" if _is_litgpt(said) and known.activation == "eager" else known.activation
+
+
+def _is_litgpt(said: Mapping[str, str]) -> bool:
+    return "litgpt" in said["source"] + said["notes"]
 
 
 def _plain_shape(said: Mapping[str, str]) -> Architecture:
@@ -54,7 +66,7 @@ def _plain_shape(said: Mapping[str, str]) -> Architecture:
     foundry = said["model"].startswith("MPT")
     plain = foundry or "no gate" in said["notes"]
     classic = not gated and not plain
-    litgpt = "litgpt" in said["source"] + said["notes"]
+    litgpt = _is_litgpt(said)
     return Architecture(
         name=said["model"],
         layers=read_count(said["layers"], 1),
@@ -78,7 +90,7 @@ def _plain_shape(said: Mapping[str, str]) -> Architecture:
 
 
 def _get_rotary(said: Mapping[str, str]) -> Literal["whole", "part", ""]:
-    if "litgpt" in said["source"] + said["notes"]:
+    if _is_litgpt(said):
         return "part"  # beside what is not rotated, of however many elements (litgpt/model.py)
     # MPT learns positions, unless it has ALiBi (llm-foundry, models/mpt/configuration_mpt.py)
     none = said["model"].startswith("MPT") or "ALiBi" in said["notes"]

@@ -96,6 +96,12 @@ class Adapters(NamedTuple):
     (bitsandbytes before 0.43.2, autograd/_functions.py, ``MatMul4Bit``): twice where the
     loop holds a graph until the next forward pass has ended, and that has as many tokens."""
 
+    flattened: bool = False
+    """fsdp: an adapter and the frozen weights beside it are parts of one flat parameter, as where a
+    unit is a layer and ``use_orig_params`` is set. All of it requires a gradient, so that those of
+    frozen weights are computed too (torch 2.13, distributed/fsdp/_wrap_utils.py,
+    ``_validate_frozen_params``)."""
+
     def has(self, tensor: Tensor) -> bool:
         """Whether these matrices have adapters."""
         if tensor.kind not in LINEAR or len(tensor.shape) < 2:
@@ -184,6 +190,8 @@ class Setup(NamedTuple):
     unsynced: bool = False
     """FSDP reduces gradients with the last micro-batch only (``no_sync``): until then they are
     whole on every rank."""
+    longest_first: bool = False
+    """The longest micro-batch is the first of the run, when there are no gradients of others."""
     reduce_bucket: int = 500_000_000
     """Elements of DeepSpeed's reduce_bucket_size; the default of runtime/zero/config.py."""
     persistent_grads: bool = False
@@ -260,6 +268,11 @@ class Setup(NamedTuple):
     def tokens(self) -> int:
         """Tokens of one rank in one micro-batch, before tp divides them."""
         return self.batch.micro * self.seq // self.mesh.cp
+
+
+def has_frozen_weights(setup: Setup) -> bool:
+    """Whether no gradients are computed of the weights beside adapters."""
+    return setup.adapters is not None and not setup.adapters.flattened
 
 
 def get_work_unit(setup: Setup) -> WorkUnit:

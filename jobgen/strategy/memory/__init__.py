@@ -129,7 +129,10 @@ def _moments(setup: Setup, stage: PipelineStage) -> tuple[Parts, ...]:
         if setup.mesh.pp > 1:
             return tuple(list_staged_moments(setup, stage, states, extra))
         return tuple(list_measured_moments(setup, states, rest, extra, (idle, pools)))
-    counted = _list_counted_moments(setup, stage, (states, rest), extra, (idle, pools))
+    ending = states
+    if setup.longest_first:
+        ending = states._replace(grads=count_whole_grads(setup, stage) or states.grads)
+    counted = _list_counted_moments(setup, stage, (ending, rest), extra, (idle, pools))
     # gathered parameters and buckets lie in pools of streams of their own, which stay
     step = Parts("step", *states, 0.0, buckets, 0.0, 0.0, extra.step, extra.pool + pools)
     return (*counted, step, *_whole(setup, stage, states))
@@ -156,6 +159,8 @@ def _list_counted_moments(
     cache, before = stage.layers * micro.cache, stage.layers * micro.before
     ahead = (stored + last + cache + before, logits, 0.0, free)
     returning = extra.forward if extra.returning is None else extra.returning
+    flattened = setup.adapters is not None and setup.adapters.flattened
+    working = max(micro.working, micro.held + extra.pieces) if flattened else micro.working
     until_end = 2 * stored if _keeps_inputs(setup) else micro.layer * flight
     return (
         Parts("forward", *begun, extra.forward - extra.staged, buckets, *ahead),
@@ -166,10 +171,11 @@ def _list_counted_moments(
             buckets + extra.first_inputs,
             stored + cache,
             0.0,
-            max(micro.working, ending),
+            max(working, ending),
             free,
         ),
-        *_end_backward(setup, whole, extra, until_end + cache, micro.working),
+        *_end_backward(setup, whole, extra, until_end + cache, working),
+        *_accumulate(setup, stage, whole, extra, (stored + cache, working, micro.held)),
     )
 
 
@@ -191,6 +197,34 @@ def _end_backward(
     gathered = extra.layer_end - extra.staged
     yield Parts("backward", *states, gathered, layer, stored, 0.0, working, idle)
     yield Parts("backward", *states, extra.root_end, extra.reduced, stored, 0.0, 0.0)
+
+
+def _accumulate(
+    setup: Setup,
+    stage: PipelineStage,
+    states: GpuStates,
+    extra: Transient,
+    micro: tuple[float, float, float],
+) -> Iterator[Parts]:
+    """The backward pass of a micro-batch whose gradients FSDP1 adds to whole ones: the new gradient
+    of a unit, and of the root, is made of pieces, and is there beside that which it is added to.
+    ``micro`` are bytes of its activations, of what is there while a layer goes backward, and of
+    held logits; nothing is known of micro-batches that are shorter than the first."""
+    kept = count_whole_grads(setup, stage)
+    if not kept or TRAITS[setup.strategy].family != "fsdp":
+        return
+    states = states._replace(grads=kept)
+    stored, working, held = (0.0, 0.0, 0.0) if setup.longest_first else micro
+    unit, root = extra.pieces, extra.root_pieces
+    working = max(working, held + unit)
+    gathered = extra.forward - extra.staged
+    # of two micro-batches, the first adds to nothing
+    several = setup.batch.accumulation > 2
+    new = unit if several else 0.0
+    yield Parts("backward", *states, gathered, new, stored, 0.0, working, extra.staged)
+    if root:
+        new = root if several else 0.0
+        yield Parts("backward", *states, extra.root, new, 0.0, 0.0, held + root, extra.staged)
 
 
 def _whole(setup: Setup, stage: PipelineStage, states: GpuStates) -> tuple[Parts, ...]:
@@ -231,7 +265,7 @@ def _grads_before(setup: Setup, stage: PipelineStage, states: GpuStates) -> tupl
     where their memory is kept from step to step. And those that are freed, but lie in the pool of
     FSDP's stream.
     """
-    if setup.step_in_backward:
+    if setup.step_in_backward or setup.longest_first:
         return 0.0, 0.0
     whole = count_whole_grads(setup, stage)
     several = setup.batch.accumulation > 1

@@ -29,7 +29,7 @@ from jobgen.strategy.memory.layer import (
 )
 from jobgen.strategy.memory.mixer_bytes import flow_mixer
 from jobgen.strategy.memory.selective import keep_selective
-from jobgen.strategy.setup import Setup
+from jobgen.strategy.setup import Setup, has_frozen_weights
 
 
 class Kept(NamedTuple):
@@ -51,6 +51,8 @@ class Kept(NamedTuple):
     """Of a layer, until the backward pass has ended: keys and values, or inputs."""
     before: float = 0.0
     """The same, of the step before, until the forward pass has ended."""
+    held: float = 0.0
+    """Logits that the loop holds while layers go backward."""
 
 
 def compute_kept(setup: Setup) -> Kept:
@@ -99,6 +101,7 @@ def _keep_kind(setup: Setup) -> Kept:
         tokens * (_norm_backward(setup) + compute_norm(setup) / get_width_divisor(setup) + held),
         tokens * cache,
         0.0 if once else tokens * cache,
+        tokens * held,
     )
 
 
@@ -135,7 +138,7 @@ def _gradients(setup: Setup) -> float:
     feed-forward layer, in the norm behind it, or at the experts' weights; and the stream's."""
     sizes, width = setup.model.sizes, setup.recipe.compute
     each = 2 if sizes.gated else _FLOWING[sizes.activation]
-    if setup.adapters is not None and not keeps_product(setup):
+    if has_frozen_weights(setup) and not keeps_product(setup):
         each += 1  # a frozen layer has kept no input that it could free
     # autocast's copy of the stream's gradient is there while the last linear layer goes backward
     copy = width * sizes.hidden / get_width_divisor(setup) if has_autocast(setup) else 0.0
@@ -225,6 +228,6 @@ def _logits(setup: Setup) -> float:
         each += FP32
     if setup.loss == "held-chunks":
         each += (2 * FP32 + setup.recipe.compute) * min(1.0, 128 / setup.seq)
-    if sizes.softcap and setup.loss in {"plain", "held", "narrow"}:
+    if sizes.softcap and setup.loss in {"plain", "held", "narrow", "held-chunks"}:
         each += setup.recipe.compute  # tanh keeps its output
     return each * sizes.vocab / setup.mesh.tp

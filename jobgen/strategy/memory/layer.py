@@ -8,7 +8,7 @@ against torch's MemTracker. Tensors that a kernel reads and that lie in the same
 from __future__ import annotations
 
 from jobgen.strategy.memory.mixer_bytes import counts_bytes, keep_mixer
-from jobgen.strategy.setup import LINEAR, Setup
+from jobgen.strategy.setup import LINEAR, Setup, has_frozen_weights
 
 FP32 = 4
 ROWS = ("o_proj", "down_proj")
@@ -76,7 +76,7 @@ def compute_norm(setup: Setup) -> float:
 def keep_multiplied(setup: Setup) -> int:
     """Bytes of an element of what a norm's weight multiplies, in the type of its input. It is kept
     for the weight's gradient, and frozen weights have none."""
-    if setup.adapters is not None:
+    if has_frozen_weights(setup):
         return 0
     return FP32 if setup.model.sizes.wide_norm or has_autocast(setup) else setup.recipe.compute
 
@@ -105,7 +105,7 @@ def _norms(setup: Setup) -> float:
 
 def _count_inputs(setup: Setup) -> int:
     """Outputs of norms that linear layers read, each as often as it is kept."""
-    if _casts_again(setup) or setup.adapters is not None:  # frozen weights need no input
+    if _casts_again(setup) or has_frozen_weights(setup):  # frozen weights need no input
         return 0
     if has_autocast(setup) and not setup.compiled:
         # each linear layer casts its input for itself: autocast remembers copies of weights only
@@ -215,7 +215,7 @@ def _normed_heads(setup: Setup) -> float:
     each = setup.recipe.compute
     if not setup.joined_norms:
         multiplied = FP32 if sizes.wide_norm else setup.recipe.compute
-        each = FP32 + (0 if setup.adapters is not None else multiplied)
+        each = FP32 + (0 if has_frozen_weights(setup) else multiplied)
     return float(each * heads * sizes.head_dim + sums)
 
 
@@ -293,20 +293,26 @@ def _adapted(setup: Setup) -> float:
         return 0.0
     sizes = setup.model.sizes
     adapted = [tensor for tensor in setup.model.layers[-1].tensors if adapters.has(tensor)]
-    inner = width * sizes.ffn if sizes.experts is None else 0
+    freed = has_frozen_weights(setup) and sizes.experts is None
+    inner = width * sizes.ffn if freed else 0
     if adapters.dropout or adapters.width != width:
         each = (width if adapters.autocast else adapters.width) + adapters.dropout
         return (each * sum(t.shape[-1] * t.times for t in adapted) - inner) / tp
+    if not has_frozen_weights(setup):
+        return 0.0  # the weights beside them keep it
     normed = {tensor.kind for tensor in adapted if tensor.name not in ROWS}
     read = width * sizes.hidden * len(normed) / get_width_divisor(setup)
     return read - (0 if keeps_product(setup) else inner / tp)
 
 
 def keeps_product(setup: Setup) -> bool:
-    """Whether an adapter keeps the input of the last product of a layer."""
+    """Whether an adapter, or a gradient of the weights beside it, keeps the input of the last
+    product of a layer."""
     adapters = setup.adapters
     if adapters is None:
         return False
+    if adapters.flattened:
+        return True
     tensors = setup.model.layers[-1].tensors
     return any(adapters.has(tensor) and tensor.name == "down_proj" for tensor in tensors)
 

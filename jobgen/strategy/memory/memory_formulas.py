@@ -15,6 +15,7 @@ from jobgen.strategy.memory.activations import Kept, compute_kept
 from jobgen.strategy.memory.gpu_parts import Parts
 from jobgen.strategy.memory.memory_states import (
     PipelineStage,
+    count_graded,
     count_shards,
     count_trained,
     count_whole_grads,
@@ -142,9 +143,8 @@ def _state(what: str, least: int, width: Callable[[Setup], float]) -> Callable[[
         terms = [Term(((width(setup), "B/parameter"), (trained, _counted(setup))), ranks)]
         if what == "parameters" and frozen:
             terms.append(Term(((frozen, "B frozen"),), ranks))
-        whole = count_whole_grads(setup, case.stage) if what == "gradients" else 0.0
-        if whole and case.size > whole:
-            terms.append(Term(((whole, "B not yet reduced (no_sync)"),)))
+        if what == "gradients":
+            terms = _divide_grads(case, terms[0])
         rest = case.size - sum(term.bytes for term in terms)
         if not isclose(rest, 0.0, abs_tol=1e-6 * case.size):
             terms.append(Term(((rest, "B of embeddings in wider types"),)))
@@ -152,6 +152,21 @@ def _state(what: str, least: int, width: Callable[[Setup], float]) -> Callable[[
         return Why(f"{what}, {setup.recipe.name}", tuple(terms), source)
 
     return build
+
+
+def _divide_grads(case: _Case, divided: Term) -> list[Term]:
+    """Terms of gradients, which are ``divided`` where each micro-batch reduces them and have no
+    other elements than what is trained."""
+    setup, stage = case.setup, case.stage
+    whole, graded = count_whole_grads(setup, stage), count_graded(setup, stage)
+    terms = [divided]
+    if setup.adapters is not None and setup.adapters.flattened:
+        each = setup.recipe.grads, "B/parameter"
+        terms = [Term((each, (graded, "parameters of layers and adapters")), divided.divisors)]
+    if whole and case.size >= whole:
+        rest = [] if isclose(case.size, whole) else terms
+        terms = [Term(((whole, "B not yet reduced (no_sync)"),)), *rest]
+    return terms
 
 
 def _cite(*notes: str) -> str:

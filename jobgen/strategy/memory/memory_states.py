@@ -167,7 +167,7 @@ def divide_states(setup: Setup, stage: PipelineStage) -> GpuStates:
     scales = count_scales(setup, stage)
     found = GpuStates(
         (trained * recipe.params + frozen - scales) / by_params,
-        trained * recipe.grads / by_grads,
+        count_graded(setup, stage) * recipe.grads / by_grads,
         trained * recipe.master / by_state,
         trained * recipe.moments / by_state,
     )
@@ -197,10 +197,10 @@ def count_whole_grads(setup: Setup, stage: PipelineStage) -> float:
     sharded = family in {"fsdp", "fsdp2"} and count_shards(setup) > 1
     if not (sharded and setup.unsynced and setup.batch.accumulation > 1):
         return 0.0
-    trained, _ = count_trained(setup, stage)
+    graded = count_graded(setup, stage)
     if setup.adapters is not None:
-        return trained * recipe.grads
-    return trained * (recipe.compute if family == "fsdp" else recipe.reduce)
+        return graded * recipe.grads
+    return graded * (recipe.compute if family == "fsdp" else recipe.reduce)
 
 
 def _embedded(setup: Setup, stage: PipelineStage) -> float:
@@ -241,6 +241,13 @@ def count_trained(setup: Setup, stage: PipelineStage) -> tuple[float, float]:
         whole += _whole_kind(setup, kind) / setup.mesh.tp
     each = adapters.width / setup.recipe.params
     return each * _adapted(setup) * part / setup.mesh.tp + whole, frozen
+
+
+def count_graded(setup: Setup, stage: PipelineStage) -> float:
+    """Elements of this stage that have gradients, counted as those that are trained."""
+    trained, _ = count_trained(setup, stage)
+    flattened = setup.adapters is not None and setup.adapters.flattened
+    return trained + (stage.inside if flattened else 0.0)
 
 
 def _divide_layers(setup: Setup, stage: PipelineStage) -> float:

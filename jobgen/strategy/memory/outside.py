@@ -7,8 +7,8 @@ from jobgen.strategy.estimate import FRAGMENTED, GIB
 from jobgen.strategy.memory.memory_states import (
     GpuStates,
     PipelineStage,
+    count_graded,
     count_shards,
-    count_trained,
     divide_states,
     list_stages,
 )
@@ -116,7 +116,7 @@ def _away(setup: Setup, stage: PipelineStage, ranks: int) -> GpuStates:
     grads = 0.0
     if setup.offload.optimizer:
         level = TRAITS[setup.strategy].stage
-        grads = 4.0 * count_trained(setup, stage)[0] / (count_shards(setup) if level else 1)
+        grads = 4.0 * count_graded(setup, stage) / (count_shards(setup) if level else 1)
     return GpuStates(
         ranks * (all_.params - here.params),
         ranks * grads,

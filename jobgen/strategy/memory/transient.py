@@ -41,6 +41,13 @@ class Transient(NamedTuple):
     """While the root's gradients are reduced: no layer is gathered any more."""
     first_inputs: float = 0.0
     """The same of the first reduce-scatter, while activations are still there."""
+    pieces: float = 0.0
+    """Gradients of a unit's parameters, which its flat one's is made of when the unit has gone
+    backward (torch, csrc/autograd/FunctionsManual.cpp, ``split_with_sizes_backward``)."""
+    root: float = 0.0
+    """Gathered parameters of FSDP1's root."""
+    root_pieces: float = 0.0
+    """Gradients of the root's parameters, of which the first is there from the loss on."""
     staged: float = 0.0
     """Of gathered parameters, what lies in the pool of a stream that brought a rank's part to the
     GPU, and is free once all parts are gathered."""
@@ -118,11 +125,9 @@ def _gathered(setup: Setup, stage: PipelineStage) -> Transient:
         # a rank's part comes to the GPU in a stream of its own before it is gathered (torch 2.13,
         # distributed/fsdp/_flat_param.py, ``pre_unshard``): the largest stays in its pool
         staged = max(width * stage.outside, each * stage.largest) / cut
-    if setup.adapters is not None:
-        pool = (recipe.compute + recipe.reduce) * trained / max(1.0, stage.layers)
-        step = _step(setup, trained, cut)
-        return Transient(params + staged, params + staged, pool, step, staged=staged)
     params += staged
+    if setup.adapters is not None:
+        return _gather_adapted(setup, stage, params, staged, stays=stays)
     unit, outside = stage.gradients
     end = outside if setup.model.sizes.tied else outside / 2
     apart = setup.split_root and end < outside
@@ -149,7 +154,29 @@ def _gathered(setup: Setup, stage: PipelineStage) -> Transient:
         layer_inputs=recipe.reduce * unit,
         root_end=each * (end if apart else stage.outside) + width * root,
         first_inputs=first,
+        pieces=width * unit,
+        root=width * stage.outside,
+        root_pieces=width * outside,
         staged=staged,
+    )
+
+
+def _gather_adapted(
+    setup: Setup, stage: PipelineStage, params: float, staged: float, *, stays: bool
+) -> Transient:
+    """FSDP around adapters and what is frozen, of which it has gathered ``params``."""
+    recipe, (trained, _) = setup.recipe, count_trained(setup, stage)
+    step = _step(setup, trained, count_shards(setup))
+    if setup.adapters is None or not setup.adapters.flattened:
+        pool = (recipe.compute + recipe.reduce) * trained / max(1.0, stage.layers)
+        return Transient(params, params, pool, step, staged=staged)
+    unit = recipe.compute * stage.largest
+    # nothing is gathered beside the first layer, and its gradient may be among those that are kept
+    alone = params if stays else params - unit
+    kept = setup.longest_first and count_whole_grads(setup, stage) > 0
+    last = 0.0 if kept else unit
+    return Transient(
+        params, alone, 0.0, step, inputs=last, first_inputs=unit, pieces=unit, staged=staged
     )
 
 

@@ -203,6 +203,52 @@ def list_reductions(*, apart: bool) -> dict[str, list[int] | int]:
     return {"reduced": reductions.sizes, **sizes}
 
 
+class Joins(TorchDispatchMode):
+    """Elements of the gradients that are joined to one, and of that one, in the order of joins."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sizes: list[tuple[int, int]] = []
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        """Run the operation, and keep its sizes."""
+        out = func(*args, **(kwargs or {}))
+        if func is torch.ops.aten.cat.default:
+            self.sizes.append((sum(piece.numel() for piece in args[0]), out.numel()))
+        return out
+
+
+def join_gradients(*, frozen: bool) -> dict[str, Any]:
+    """What FSDP1 joins in a second micro-batch that is not reduced, where a layer is a unit; the
+    bytes of gradients after it, and whether those of frozen weights are computed."""
+    net = Net(frozen=frozen, reentrant=False)
+    for end in ENDS:
+        getattr(net, end).requires_grad_(requires_grad=not frozen)
+    unit, root = (
+        sum(p.numel() for part in parts for p in part.parameters())
+        for parts in ((net.layers[0],), (net.embed, net.head))
+    )
+    sharded = FullyShardedDataParallel(
+        net,
+        auto_wrap_policy=functools.partial(
+            transformer_auto_wrap_policy, transformer_layer_cls={Layer}
+        ),
+        use_orig_params=True,
+        device_id=torch.device("cpu"),
+    )
+    with sharded.no_sync():
+        sharded(WORDS).backward()
+        loss = sharded(WORDS)
+        with Joins() as joins:
+            loss.backward()
+    flat = [each._flat_param.grad for each in FullyShardedDataParallel.fsdp_modules(sharded)]
+    held = sum(grad.nbytes for grad in flat if grad is not None)
+    computed = all(bool(grad[: WIDTH * WIDTH].any()) for grad in flat[1:])
+    return {"joined": joins.sizes, "unit": unit, "root": root, "held": held, "computed": computed}
+
+
 def main() -> None:
     """Every case, with whether parameters are frozen and checkpointing is reentrant."""
     warnings.simplefilter("ignore")
@@ -221,6 +267,8 @@ def main() -> None:
         for narrow in (torch.bfloat16, None):
             case = {"kind": kind, "narrow": narrow is not None, **count_whole(kind, narrow)}
             print(json.dumps(case), flush=True)
+    for frozen in (True, False):
+        print(json.dumps({"frozen": frozen, **join_gradients(frozen=frozen)}), flush=True)
     for apart in (False, True):
         print(json.dumps({"apart": apart, **list_reductions(apart=apart)}), flush=True)
     dist.destroy_process_group()

@@ -40,6 +40,7 @@ MODELS = tuple(
         LLAMA._replace(name="Mixtral", vocab=32000, experts=Experts(8, 2, 14336)),
     )
 )
+ADAPTERS = (Adapters(8, ()), Adapters(16, (), bits=4), Adapters(8, (), flattened=True))
 SHARDED = tuple(name for name, trait in TRAITS.items() if trait.stage)
 
 
@@ -73,7 +74,9 @@ def setups(draw: st.DrawFn, shard: int | None = None) -> Setup:
         repeat_kv=draw(st.booleans()),
         loose=draw(st.booleans()),
         sequence_parallel=draw(st.booleans()),
-        adapters=draw(st.sampled_from((None, None, Adapters(8, ()), Adapters(16, (), bits=4)))),
+        adapters=draw(st.sampled_from((None, None, *ADAPTERS))),
+        unsynced=draw(st.booleans()),
+        longest_first=draw(st.booleans()),
         step_in_backward=draw(st.booleans()),
         keeps_full_copy=draw(st.booleans()),
     )

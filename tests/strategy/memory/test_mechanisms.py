@@ -15,6 +15,7 @@ from jobgen.strategy.choice.setups import choose_channels
 from jobgen.strategy.estimate import GIB
 from jobgen.strategy.memory import count_in_flight, estimate, list_moments
 from jobgen.strategy.memory.activations import compute_kept
+from jobgen.strategy.memory.layer import keep_score
 from jobgen.strategy.memory.memory_states import (
     count_trained,
     count_whole_grads,
@@ -91,6 +92,71 @@ def test_no_sync_keeps_whole_gradients_in_the_type_that_torch_does() -> None:
         stage = list_stages(setup)[0]
         each = count_whole_grads(setup, stage) / stage.params
         assert each == case["bytes"] / case["elements"], case
+
+
+@pytest.mark.train("torch")
+def test_fsdp1_joins_the_gradients_of_a_unit_beside_the_whole_ones_that_no_sync_keeps() -> None:
+    frozen, every = (case for case in run("kept_by_fsdp.py") if "joined" in case)
+    for case in (frozen, every):
+        layers = [joined for joined in case["joined"] if joined[1] == case["unit"]]
+        assert layers == [[case["unit"], case["unit"]]] * 8
+    (root,) = every["joined"][8:]
+    padded = -(-every["root"] // 4) * 4  # on 4 ranks
+    assert root == [padded, padded], "joined when all layers have gone backward"
+    setup = FSDP._replace(unsynced=True, loss="held")
+    (stage,) = list_stages(setup)
+    added = list_moments(setup)[-3:-1]
+    whole = count_whole_grads(setup, stage)
+    assert [(parts.moment, parts.grads) for _, parts in added] == [("backward", whole)] * 2
+    unit, outside = (setup.recipe.compute * part for part in (stage.largest, stage.outside))
+    assert [parts.buckets for _, parts in added] == [unit, outside]
+    held = compute_kept(setup).held
+    assert held == 4 * setup.tokens * SHAPE.vocab
+    assert added[1][1].temporary == held + outside
+    # the first of two micro-batches adds to nothing
+    two = list_moments(setup._replace(batch=Batch(2, 2, 4)))[-3:-1]
+    assert [parts.buckets for _, parts in two] == [0, 0]
+    assert len(list_moments(setup)) == len(list_moments(setup._replace(strategy="fsdp2"))) + 2
+
+
+@pytest.mark.train("torch")
+def test_frozen_weights_in_the_flat_parameter_of_an_adapter_have_gradients_too() -> None:
+    frozen, _ = (case for case in run("kept_by_fsdp.py") if "joined" in case)
+    assert frozen["computed"]
+    assert frozen["held"] == 8 * frozen["unit"] * 4, "of layers, and not of a root that is frozen"
+    flat = LORA._replace(adapters=Adapters(8, (), dropout=False, width=2, flattened=True))
+    (stage,) = list_stages(flat)
+    trained, _ = count_trained(flat, stage)
+    unsynced = flat._replace(unsynced=True)
+    assert count_whole_grads(unsynced, stage) == 2 * (stage.inside + trained)
+    assert divide_states(flat, stage).grads == pytest.approx(2 * (stage.inside + trained) / 4)
+    # so that all keep their inputs, as where all is trained
+    once = flat._replace(recompute="none")
+    assert compute_kept(once).layer == compute_kept(once._replace(adapters=None)).layer
+    assert estimate(unsynced).nvidia_smi > estimate(LORA).nvidia_smi + 2 * stage.inside
+
+
+def test_of_micro_batches_that_are_shorter_than_the_first_gradients_alone_are_counted() -> None:
+    setup = FSDP._replace(unsynced=True, longest_first=True)
+    (stage,) = list_stages(setup)
+    whole = count_whole_grads(setup, stage)
+    forward, begun, *ended = (parts for _, parts in list_moments(setup))
+    assert (forward.grads, begun.grads) == (0, 0)
+    first, last, *added, step = ended
+    assert first.grads == last.grads == whole
+    assert [(parts.grads, parts.activations) for parts in added] == [(whole, 0)] * 2
+    assert step.grads < whole
+
+
+@pytest.mark.train("torch")
+def test_a_softcap_in_single_operations_keeps_its_output() -> None:
+    (case,) = run("kept_by_softcap.py")
+    capped = build_model(SHAPE._replace(softcap=True))
+    setup = LORA._replace(model=capped, flash=False, recompute="none", loss="held-chunks")
+    assert keep_score(setup) == case["score"]
+    plain = setup._replace(model=LORA.model)
+    more = compute_kept(setup).logits - compute_kept(plain).logits
+    assert more == case["logit"] * setup.tokens * SHAPE.vocab
 
 
 def test_accumulation_needs_more_only_where_gradients_stay_whole() -> None:

@@ -274,6 +274,47 @@ def test_litgpts_models_have_an_output_layer_of_their_own() -> None:
     assert [one.setup.model.sizes.tied for one in both] == [False, True]
 
 
+def test_litgpts_phi_has_one_kernel_for_gelu_and_no_dropout() -> None:
+    cells = {"model": "Phi-2", "params": "2779683840", "vocab": "51200", "gated": "0"}
+    shape = {"layers": "32", "hidden": "2560", "heads": "32", "kv_heads": "32", "head_dim": "80"}
+    own, other = (
+        read(**cells, **shape, ffn="10240", source=source, compile="0").setup
+        for source in ("litgpt", "a table")
+    )
+    assert (own.model.sizes.activation, own.hidden_dropout) == ("fused", False)
+    assert (other.model.sizes.activation, other.hidden_dropout) == ("eager", True)
+
+
+def test_litgpts_gemma_2_has_its_scores_in_memory() -> None:
+    cells = {"model": "Gemma-2-2B, untied", "params": "3204165888", "vocab": "256000", "tied": "0"}
+    shape = {"layers": "26", "hidden": "2304", "heads": "8", "kv_heads": "4", "head_dim": "256"}
+    both = [
+        read(**cells, **shape, ffn="9216", source=source, flash_attn="1").setup
+        for source in ("litgpt", "a table")
+    ]
+    sizes = both[0].model.sizes
+    assert (sizes.norms, sizes.softcap, sizes.tied) == (4, True, False), "of the catalogue"
+    assert [one.flash for one in both] == [False, True]
+
+
+def test_litgpts_fsdp_adds_up_whole_gradients_of_layers() -> None:
+    cells = {"source": "litgpt", "strategy": "FSDP", "dp": "2", "tp": "1", "mbs": "4"}
+    cells |= {"gbs": "", "gas": "", "precision": "bf16-true", "trainable": "LoRA r8 q,v"}
+    notes = "longest Alpaca sample 1304 tokens"
+    setup = read(**cells, notes=notes).setup
+    assert (setup.unsynced, setup.longest_first, setup.keeps_full_copy) == (True, True, False)
+    assert setup.adapters.flattened
+    assert setup.batch.accumulation == 2, "16 samples on 2 GPUs"
+    table = read(**cells | {"source": "litgpt resource-tables.md"}, notes=notes).setup
+    assert table.batch.accumulation == 32, "128 samples on each"
+    truncated = read(**cells, notes="512 truncates Alpaca2k").setup
+    full = read(**cells | {"trainable": "all"}, notes=notes).setup
+    assert (truncated.longest_first, full.longest_first) == (False, False)
+    assert not read(**cells | {"strategy": "single"}).setup.adapters.flattened
+    peft = read(**cells | {"source": "peft"}, notes=notes).setup
+    assert (peft.adapters.flattened, peft.longest_first) == (False, False)
+
+
 def test_litgpts_quantized_matrices_keep_their_inputs_until_2025() -> None:
     cells = {"trainable": "QLoRA r=8 q,v", "precision": "bf16-true + nf4 base"}
     rows = (
