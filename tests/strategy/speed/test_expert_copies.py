@@ -71,3 +71,25 @@ def test_megatron_adds_the_biases_of_experts_in_operations_of_their_own() -> Non
             for asked in [setup(model=model, framework=framework)]
         )
         assert added - plain == more, framework
+
+
+def test_megatron_clamps_what_experts_activate_in_operations_of_their_own() -> None:
+    clamped = build_model(SPARSE.sizes._replace(clamped_gate=True))
+    for framework, more in (("megatron", 23 * 2 * 128 * 256), ("torch", 0)):
+        plain, added = (
+            count_moved(asked, asked.model.layers[0].tensors)
+            for model in (SPARSE, clamped)
+            for asked in [setup(model=model, framework=framework)]
+        )
+        assert added - plain == more, framework
+
+
+def test_megatron_rotates_and_scales_in_single_operations() -> None:
+    scaled = build_model(SPARSE.sizes._replace(scaled_rotation=True))
+    for framework, more in (("megatron", 8 * 2 * (4 + 4) * 16 * 256), ("torch", 0)):
+        plain, added = (
+            count_elementwise(asked, asked.model.layers[0].tensors)
+            for model in (SPARSE, scaled)
+            for asked in [setup(model=model, framework=framework)]
+        )
+        assert added - plain == more, framework
