@@ -137,6 +137,8 @@ def read_setup(said: Mapping[str, str]) -> Setup:
         gathers_tokens="allgather dispatcher" in said["notes"],
         overlap_experts="overlap_moe_expert_parallel_comm" in said["notes"],
         graphed="CUDA graphs" in said["notes"] and "no CUDA graphs" not in said["notes"],
+        graphs_attention="CUDA graphs of router" not in said["notes"],
+        graphs_step="full-iteration CUDA graphs" in said["notes"],
         chunks=max(1, read_count(said["vpp"], 1)) if pp > 1 else 1,
         adapters=read_adapters(said),
         step_in_backward="in bwd" in said["optimizer"],

@@ -225,6 +225,10 @@ class Setup(NamedTuple):
     with Megatron's ``--overlap-moe-expert-parallel-comm``."""
     graphed: bool = False
     """CUDA graphs start the kernels of a layer, as with Megatron's ``--cuda-graph-impl``."""
+    graphs_attention: bool = True
+    """Those graphs have attention, too, as without ``--cuda-graph-scope`` or with its ``attn``."""
+    graphs_step: bool = False
+    """One graph has the whole step, as with the scope ``full_iteration``."""
     chunks: int = 1
     """Pipeline: interleaved parts of the model that one stage holds."""
     adapters: Adapters | None = None
