@@ -17,7 +17,7 @@ from jobgen.strategy.speed.expert_copies import (
     count_reached,
     count_sorted_rows,
 )
-from tests.strategy.speed.setups import SPARSE, setup
+from tests.strategy.speed.setups import MIXED, SPARSE, setup
 
 EXPERTS = SPARSE.sizes.experts
 assert EXPERTS is not None
@@ -50,6 +50,16 @@ def test_tokens_are_sorted_once_more_after_an_all_to_all() -> None:
     assert count_sorted_rows(spread._replace(gathers_tokens=True), EXPERTS) == 5 * 2 + 4
     fused = spread._replace(fused_dispatch=True)
     assert count_sorted_rows(fused, EXPERTS) == pytest.approx(2 * (2 + 4 * (1 - 15 / 28)))
+
+
+def test_narrow_products_of_megatrons_experts_need_padded_copies() -> None:
+    narrow = MIXED._replace(name="mixed, fp8")
+    for framework, padded in (("megatron", 4 * 2), ("torchtitan", 0)):
+        wide = setup(model=SPARSE, mesh=Mesh(1, 8, ep=4), framework=framework)
+        found = count_sorted_rows(wide._replace(recipe=narrow), EXPERTS)
+        assert found - count_sorted_rows(wide, EXPERTS) == padded, framework
+    fused = [wide._replace(fused_dispatch=True, recipe=each) for each in (MIXED, narrow)]
+    assert count_sorted_rows(fused[0], EXPERTS) == count_sorted_rows(fused[1], EXPERTS)
 
 
 def test_automodel_compiles_the_gate_of_its_experts() -> None:
