@@ -135,6 +135,7 @@ def read_setup(said: Mapping[str, str]) -> Setup:
         overlap_gather=overlaps_data(said, framework),
         fused_dispatch=re.search("DeepEP|HybridEP", said["locator"] + said["notes"]) is not None,
         gathers_tokens="allgather dispatcher" in said["notes"],
+        fused_experts="cutedsl_fused_grouped_mlp" in said["notes"],
         overlap_experts="overlap_moe_expert_parallel_comm" in said["notes"],
         graphed="CUDA graphs" in said["notes"] and "no CUDA graphs" not in said["notes"],
         graphs_attention="CUDA graphs of router" not in said["notes"],

@@ -220,6 +220,10 @@ class Setup(NamedTuple):
     gathers_tokens: bool = False
     """With experts: each rank gathers the tokens of all ranks that share experts with it, as with
     Megatron's ``--moe-token-dispatcher-type allgather``, its default."""
+    fused_experts: bool = False
+    """Kernels of the experts' products also add biases, clamp and activate: Megatron-LM's
+    ``--use-transformer-engine-op-fuser`` with MXFP8 on Blackwell (Transformer Engine,
+    pytorch/ops/fused/grouped_mlp.py)."""
     overlap_experts: bool = False
     """With ep: what one micro-batch sends to its experts goes beside the computing of another, as
     with Megatron's ``--overlap-moe-expert-parallel-comm``."""

@@ -85,6 +85,8 @@ def count_expert_activation(setup: Setup, tensors: tuple[Tensor, ...]) -> float:
 
 def _count_activation(setup: Setup, tensors: tuple[Tensor, ...]) -> float:
     """Of one token."""
+    if setup.fused_experts and has_experts(tensors):
+        return 0.0
     e = rates.FP32 if adapter_products.is_prepared(setup) else setup.recipe.compute
     fused = setup.compiled or is_fused_layer(setup)
     joined_gate = has_experts(tensors) and setup.framework in _COMPILED_GATES
@@ -131,7 +133,7 @@ def count_moved(setup: Setup, tensors: tuple[Tensor, ...]) -> float:
     tokens = setup.tokens * mesh.expert_tp / mesh.tp
     hidden = setup.model.sizes.hidden
     sorted_ = hidden * setup.recipe.compute * count_sorted_rows(setup, experts)
-    if setup.framework == "megatron":
+    if setup.framework == "megatron" and not setup.fused_experts:
         added = experts.bias * hidden * _BIAS_BYTES
         clamped = setup.model.sizes.clamped_gate * experts.ffn * _CLAMP_BYTES
         sorted_ += experts.active * (added + clamped / mesh.expert_tp)

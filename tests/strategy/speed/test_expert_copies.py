@@ -10,7 +10,11 @@ from jobgen.strategy.shapes.architecture import Experts
 from jobgen.strategy.shapes.count import build_model
 from jobgen.strategy.spec import Mesh
 from jobgen.strategy.speed.collectives import RankGroup
-from jobgen.strategy.speed.elementwise import count_elementwise, count_moved
+from jobgen.strategy.speed.elementwise import (
+    count_elementwise,
+    count_expert_activation,
+    count_moved,
+)
 from jobgen.strategy.speed.expert_copies import (
     Copies,
     count_copies,
@@ -103,3 +107,15 @@ def test_megatron_rotates_and_scales_in_single_operations() -> None:
             for asked in [setup(model=model, framework=framework)]
         )
         assert added - plain == more, framework
+
+
+def test_fused_experts_add_biases_and_activate_within_their_products() -> None:
+    assert EXPERTS is not None
+    shape = SPARSE.sizes._replace(clamped_gate=True, experts=EXPERTS._replace(bias=True))
+    asked = setup(model=build_model(shape), framework="megatron", fused_experts=True)
+    plain = setup(model=SPARSE, framework="megatron")
+    tensors = asked.model.layers[0].tensors
+    assert count_moved(asked, tensors) == count_moved(plain, tensors)
+    assert count_expert_activation(asked, tensors) == 0
+    saved = count_elementwise(plain, tensors) - count_elementwise(asked, tensors)
+    assert saved == count_expert_activation(plain, tensors) > 0
