@@ -235,11 +235,19 @@ class Setup(NamedTuple):
     gathers_tokens: bool = False
     """With experts: each rank gathers the tokens of all ranks that share experts with it, as with
     Megatron's ``--moe-token-dispatcher-type allgather``, its default."""
+    fused_experts: bool = False
+    """Kernels of the experts' products also add biases, clamp and activate: Megatron-LM's
+    ``--use-transformer-engine-op-fuser`` with MXFP8 on Blackwell (Transformer Engine,
+    pytorch/ops/fused/grouped_mlp.py)."""
     overlap_experts: bool = False
     """With ep: what one micro-batch sends to its experts goes beside the computing of another, as
     with Megatron's ``--overlap-moe-expert-parallel-comm``."""
     graphed: bool = False
     """CUDA graphs start the kernels of a layer, as with Megatron's ``--cuda-graph-impl``."""
+    graphs_attention: bool = True
+    """Those graphs have attention, too, as without ``--cuda-graph-scope`` or with its ``attn``."""
+    graphs_step: bool = False
+    """One graph has the whole step, as with the scope ``full_iteration``."""
     chunks: int = 1
     """Pipeline: interleaved parts of the model that one stage holds."""
     adapters: Adapters | None = None

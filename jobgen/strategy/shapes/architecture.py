@@ -107,6 +107,10 @@ class Architecture(NamedTuple):
     head_bias: bool = False
     sinks: bool = False
     """A learned logit for each head, beside those of the keys (gpt-oss)."""
+    clamped_gate: bool = False
+    """Both halves of a gated feed-forward layer are clamped before the activation (gpt-oss)."""
+    scaled_rotation: bool = False
+    """Queries and keys are also scaled where they are rotated: YaRN's factor (arXiv 2309.00071)."""
     fused_qkv: bool = False
     """Queries, keys and values are one matrix."""
     fused_gate_up: bool = False

@@ -222,6 +222,8 @@ FAMILIES: Mapping[str, ModelFamily] = {
     "gpt_oss": ModelFamily(
         {
             "sinks": True,
+            "clamped_gate": True,
+            "scaled_rotation": True,
             "wide_norm": True,
             "qkv_bias": True,
             "out_bias": True,

@@ -29,6 +29,13 @@ _BIAS_BYTES = 32
 either pass on the average: the bias times the token's weight, a sum, the results of all experts
 joined, in fp32, and a cast (core/transformer/moe/experts.py, ``_apply_bias``)."""
 
+_CLAMP_BYTES = 23
+"""Bytes that Megatron-LM reads and writes of each element of an expert's activation to clamp its
+inputs, in either pass on the average: 16 forward, two clamps and both halves joined; 30 backward,
+three comparisons, their conjunction, two selections, and both halves joined again
+(core/fusions/fused_bias_geglu.py, ``weighted_bias_quick_geglu_impl``; aten's
+``clamp_backward``)."""
+
 
 _WRITTEN = (18, 29)
 """Times that GELU written out reads or writes a tensor of its input's width, forward, and backward
@@ -62,7 +69,8 @@ def count_elementwise(setup: Setup, tensors: tuple[Tensor, ...]) -> float:
         return width * setup.tokens
     if sizes.rotary and not sizes.positions:
         turned = (sizes.heads + sizes.kv_heads) * sizes.head_dim / tp
-        joined = whole and setup.framework not in _COMPLEX
+        scaled = sizes.scaled_rotation and setup.framework == "megatron"
+        joined = whole and setup.framework not in _COMPLEX and not scaled
         width += turned * (2 * e if joined else 10 * e)
         width += turned * 4 * rates.FP32 * setup.wide_rotation
     if setup.repeat_kv and sizes.kv_heads < sizes.heads:
@@ -77,6 +85,8 @@ def count_expert_activation(setup: Setup, tensors: tuple[Tensor, ...]) -> float:
 
 def _count_activation(setup: Setup, tensors: tuple[Tensor, ...]) -> float:
     """Of one token."""
+    if setup.fused_experts and has_experts(tensors):
+        return 0.0
     e = rates.FP32 if adapter_products.is_prepared(setup) else setup.recipe.compute
     fused = setup.compiled or is_fused_layer(setup)
     joined_gate = has_experts(tensors) and setup.framework in _COMPILED_GATES
@@ -115,16 +125,19 @@ def is_fused_layer(setup: Setup) -> bool:
 
 
 def count_moved(setup: Setup, tensors: tuple[Tensor, ...]) -> float:
-    """Bytes that are read and written in one pass to sort tokens by their experts and back, and to
-    add the experts' biases."""
+    """Bytes that are read and written in one pass to sort tokens by their experts and back, to add
+    the experts' biases, and to clamp what their activation takes."""
     experts, mesh = setup.model.sizes.experts, setup.mesh
     if experts is None or not has_experts(tensors):
         return 0.0
     tokens = setup.tokens * mesh.expert_tp / mesh.tp
     hidden = setup.model.sizes.hidden
     sorted_ = hidden * setup.recipe.compute * count_sorted_rows(setup, experts)
-    biased = experts.bias and setup.framework == "megatron"
-    return tokens * (sorted_ + biased * experts.active * hidden * _BIAS_BYTES)
+    if setup.framework == "megatron" and not setup.fused_experts:
+        added = experts.bias * hidden * _BIAS_BYTES
+        clamped = setup.model.sizes.clamped_gate * experts.ffn * _CLAMP_BYTES
+        sorted_ += experts.active * (added + clamped / mesh.expert_tp)
+    return tokens * sorted_
 
 
 def _count_stream(setup: Setup, e: int) -> int:

@@ -44,12 +44,17 @@ def count_sorted_rows(setup: Setup, experts: Experts) -> float:
     torchtitan/models/moe, ``permute``). DeepEP's copies are sorted once, as ranks receive them.
     Where all tokens are gathered, those of the rank's experts are copied out, and added to zeros
     for all tokens (Megatron-LM, core/transformer/moe/moe_utils.py, ``unpermute``).
+    For products of less than 16 bits, Megatron-LM copies the tokens of each expert to where their
+    number is a multiple of 16 or 32, and back (experts.py, ``quantization_padding``); HybridEP puts
+    them there (fused_a2a.py, ``pad_multiple``).
     """
     if setup.gathers_tokens:
         return 5 * experts.active + setup.mesh.ep
     if setup.mesh.ep > 1 and setup.fused_dispatch:
         return 2 * (experts.active + count_reached(experts, setup.mesh.ep))
     again = 4 * experts.active if setup.mesh.ep > 1 else 0
+    if setup.framework == "megatron" and setup.recipe.has_narrow_products:
+        again += 4 * experts.active
     return 2 * (experts.active + 1) + again
 
 

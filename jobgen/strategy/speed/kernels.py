@@ -21,6 +21,12 @@ _ROUTED_OPS = 64
 _SHARED_OPS = 6
 """More where ranks of ep have other experts: they agree on who gets how many tokens
 (core/transformer/moe/token_dispatcher.py, ``preprocess``)."""
+_ATTENTION_OPS = 19
+"""Of these, in attention with its norm and its sum (tests/strategy/speed/dispatched.py)."""
+_SORTED_OPS = 6
+"""Of these, behind an exchange of tokens, whose number differs from step to step: tokens are sorted
+by expert, and back, and summed (token_dispatcher.py, ``dispatch_postprocess``,
+``combine_preprocess`` and ``combine_postprocess``). No graph of a part of a layer has them."""
 _EXCHANGES = 4
 """Collectives of these ranks: numbers of tokens, tokens, their weights, and tokens back."""
 _EXPERT_OPS = 2
@@ -51,7 +57,7 @@ def count_added(setup: Setup, tensors: tuple[Tensor, ...]) -> float:
     sum of each gradient and its main one (core/distributed/distributed_data_parallel.py). Each
     expert has weights of its own (core/extensions/transformer_engine.py, ``TEGroupedLinear``), and
     an adapter has two."""
-    if not setup.framework.startswith("megatron"):
+    if not setup.framework.startswith("megatron") or setup.graphs_step:
         return 0.0
     local = _count_local_experts(setup)
     trained = tensors
@@ -129,14 +135,19 @@ def _count_casts(setup: Setup, tensors: tuple[Tensor, ...]) -> int:
 
 
 def _count_megatron_ops(setup: Setup, tensors: tuple[Tensor, ...]) -> int:
-    """Of one layer of Megatron-LM, without what tp sends. CUDA graphs start all but the experts,
-    whose tokens differ in number from step to step."""
+    """Of one layer of Megatron-LM, without what tp sends. CUDA graphs of layers start all but the
+    experts and what brings tokens to them and back, whose number differs from step to step, and a
+    graph of the step starts these, too."""
     routed = has_experts(tensors)
+    if setup.graphs_step:
+        return 0
     each = _EXPERT_OPS + _BIAS_OPS * _has_biases(setup)
     ops = each * _count_local_experts(setup) if routed else 0.0
     exchanges = _EXCHANGES * (routed and setup.mesh.ep > 1)
     if not setup.graphed:
         ops += (_ROUTED_OPS + _SHARED_OPS * (exchanges > 0)) if routed else _DENSE_OPS
+    else:
+        ops += _SORTED_OPS * (exchanges > 0) + _ATTENTION_OPS * (not setup.graphs_attention)
     return int(ops * rates.DISPATCHED) + _COLLECTIVE_OPS * exchanges
 
 

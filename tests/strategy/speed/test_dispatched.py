@@ -104,13 +104,29 @@ def test_megatrons_router_starts_as_many_as_torch_dispatches(ranks: int) -> None
         assert kernels == pytest.approx(expected, abs=1)
 
 
+SHARE = 36 / 47
+"""Of a kernel's time, for an operation."""
+
+
 def test_cuda_graphs_start_all_but_the_experts() -> None:
     sparse = GPT._replace(experts=Experts(16, 2, 128))
     biased = GPT._replace(experts=Experts(16, 2, 128, bias=True))
-    numbers = ((GPT, 0), (sparse, int(2 * 4 * 36 / 47) + 20), (biased, int(4 * 4 * 36 / 47) + 20))
-    for shape, left in numbers:
+    # beside them, tokens are sorted by expert and back in six operations
+    for shape, left in ((GPT, 0), (sparse, 2 * 4 + 6), (biased, 4 * 4 + 6)):
         setup = build(shape)._replace(framework="megatron", mesh=Mesh(1, 4, ep=4), graphed=True)
-        assert count_kernels(setup, setup.model.layers[0].tensors) == left
+        exchanged = 20 if left else 0
+        assert count_kernels(setup, setup.model.layers[0].tensors) == int(left * SHARE) + exchanged
+        alone = setup._replace(graphs_attention=False)
+        expected = int((left + 19) * SHARE) + exchanged
+        assert count_kernels(alone, alone.model.layers[0].tensors) == expected
+
+
+def test_a_graph_of_the_step_starts_experts_and_sums_of_gradients() -> None:
+    setup = build(GPT._replace(experts=Experts(16, 2, 128)))
+    setup = setup._replace(framework="megatron", mesh=Mesh(1, 4, ep=4), graphed=True)
+    setup = setup._replace(graphs_step=True)
+    assert count_kernels(setup, setup.model.layers[0].tensors) == 0
+    assert count_added(setup, setup.model.layers[0].tensors) == 0
 
 
 def test_each_expert_of_megatron_has_a_gradient_to_add() -> None:
