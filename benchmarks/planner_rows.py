@@ -7,7 +7,6 @@ here is fitted to a measurement.
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -15,6 +14,7 @@ from planner_cells import read_number
 from planner_machines import knows_interconnect, read_machine
 from planner_setups import LOCAL_BATCH, read_setup
 from planner_shapes import adds_up
+from planner_synonyms import say_alike
 
 from jobgen.strategy.estimate import ClusterHardware, Metric
 from jobgen.strategy.setup import Setup
@@ -64,7 +64,7 @@ _SCORED = {"mbs": "micro-batch", "optimizer": "optimizer"}
 
 def row(line: Mapping[str, str | None]) -> Row:
     """One line of the file; a column that the file does not have is one that is empty."""
-    said: Mapping[str, str] = defaultdict(str, {name: cell or "" for name, cell in line.items()})
+    said = say_alike(line)
     gaps = [name for name in _NEEDED if not read_number(said[name])]
     if not gaps and not adds_up(said):
         gaps = ["sizes that add up to its parameters"]  # experts, or an encoder beside the decoder

@@ -20,6 +20,42 @@ def test_a_row_without_micro_batch_or_optimizer_is_not_scored(
     assert score().score_memory([read(**cells)]) == []
 
 
+def test_cells_that_say_the_same_in_other_words_are_the_same_setup() -> None:
+    """As an engineer wrote them who did not know which words are looked for."""
+    words = ROWS.with_name("planner_words.csv")
+    with words.open(newline="", encoding="utf-8") as file:
+        pairs = [*csv.DictReader(file)]
+    assert len(pairs) == 184
+    for column, said, otherwise in (pair.values() for pair in pairs):
+        plain, other = read(**{column: said}), read(**{column: otherwise})
+        assert (plain.setup, plain.metric, plain.missing) == (
+            other.setup,
+            other.metric,
+            other.missing,
+        ), otherwise
+
+
+@pytest.mark.parametrize(
+    ("otherwise", "said"),
+    [
+        ("samples packed into sequences of 4096", "packed to 4096"),
+        ("cross-entropy computed chunk by chunk", "chunked loss"),
+        ("sequence parallel off (our inference)", "no sequence parallelism is inferred"),
+        ("double quantization off", "without double quantization"),
+        ("samples of varying length cut at max_length", "variable-length data"),
+        ("pipeline cuts the local batch of 8 into microbatches", "local batch 8 split in PP"),
+        ("all-gather in float8", "float8 all-gather"),
+        ("whole logits in float32", "full fp32 logits"),
+    ],
+)
+def test_notes_that_say_the_same_in_other_words_are_the_same_setup(
+    otherwise: str, said: str
+) -> None:
+    for cells in ({}, {"precision": "nf4 base + bf16", "trainable": "QLoRA r=8 q,v"}, {"pp": "4"}):
+        assert read(**cells, notes=otherwise).setup == read(**cells, notes=said).setup
+    assert read(notes=said).setup is not None
+
+
 def test_a_row_of_tier_x_is_not_scored() -> None:
     assert score().score_memory([read(tier="X")]) == []
     assert score().score_steps([read(tier="X")]) == []
