@@ -89,7 +89,8 @@ def _read_wrap(value: object) -> Wrap:
 
 _CLASSES = check_list(LINE)
 _WRAP_FORM = check_form(Wrap)
-_WRAP = Check(_read_wrap, {"anyOf": [*_CLASSES.schema["anyOf"], dict(_WRAP_FORM.schema)]})
+_WRAP_SCHEMA = {**_WRAP_FORM.schema, "expand": lambda value: {"classes": value}}
+_WRAP = Check(_read_wrap, {"anyOf": [*_CLASSES.schema["anyOf"], _WRAP_SCHEMA]})
 
 
 def _read_fp8(value: object) -> bool | Literal["rowwise"]:
