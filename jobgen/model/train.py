@@ -230,7 +230,11 @@ class Train(Form):
     activation_checkpointing: Literal["none", "selective", "full"] = key(
         hint_at(check_choice("kind of activation checkpointing", RECOMPUTE), _HINTS["recompute"]),
         default="none",
-        doc="Activations to recompute instead of storing: none, selective or full.",
+        doc=(
+            "Activations to recompute instead of storing: none; full, each layer from its input; "
+            "selective, what is cheap (Megatron-LM: the core of attention; others: all but the "
+            "outputs of attention and of every second matrix product)."
+        ),
     )
     gradient_clipping: float | None = key(
         Check(check_number, {"type": "number", "minimum": 0}),
