@@ -75,11 +75,11 @@ def format_setting(option: StrategyOption) -> str:
 
 
 def _list_adapters(setup: Setup) -> list[str]:
-    """``LoRA of rank 16 on every linear layer, 4-bit weights``; nothing without adapters."""
+    """``LoRA of rank 16 on every linear layer (assumed), 4-bit weights``; none without adapters."""
     adapters = setup.adapters
     if adapters is None:
         return []
-    layers = defuse(" ".join(adapters.targets)) or "every linear layer"
+    layers = defuse(" ".join(adapters.targets)) or "every linear layer (assumed)"
     weights = [f"{adapters.bits}-bit weights"] if adapters.bits < 16 else []
     return [f"LoRA of rank {adapters.rank} on {layers}", *weights]
 
@@ -157,7 +157,7 @@ def format_expected(memory: GpuMemory, limit: float) -> str:
     return (
         f"expected {', '.join(amounts)}; needs {to_gib(memory.needed)} of {to_gib(limit)} GiB: "
         f"allocated, {_FRAGMENTS} cache, CUDA context; "
-        f"peak during {_MOMENTS[memory.moment]}{name_rank(memory)}"
+        f"peak during {_name_moment(memory)}{name_rank(memory)}"
     )
 
 
@@ -189,6 +189,12 @@ def format_verdict(option: StrategyOption, limit: float) -> str:
         why = "; ".join(words for words in (over, option.note) if words)
         return f"does not fit: {why or 'no reason was given'}"
     return f"{option.verdict}: {memory.describe_room(limit)}"
+
+
+def _name_moment(memory: GpuMemory) -> str:
+    """When most is allocated: the forward pass ends with the loss, if this GPU has the logits."""
+    logits = any(part.name == "logits" and part.bytes > 0 for part in memory.components)
+    return "the loss" if logits and memory.moment == "forward" else _MOMENTS[memory.moment]
 
 
 def _describe_assumptions(option: StrategyOption, advice: Advice) -> list[str]:
