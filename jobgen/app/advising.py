@@ -63,6 +63,10 @@ def advise_job(
         from jobgen.strategy.choice.faster import add_faster
 
         found = add_faster(found, ask, auto=auto)
+    if shown is not None:
+        from jobgen.strategy.choice.faster import find_assumed_rates
+
+        found = found._replace(assumed_rates=find_assumed_rates(shown, ask, auto=auto))
     if nodes:
         from jobgen.strategy.choice.advise import describe_assumed_network
         from jobgen.strategy.choice.ladder import change_nodes
