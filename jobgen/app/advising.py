@@ -63,6 +63,10 @@ def advise_job(
         from jobgen.strategy.choice.faster import add_faster
 
         found = add_faster(found, ask, auto=auto)
+    if shown is not None:
+        from jobgen.strategy.choice.faster import find_assumed_rates
+
+        found = found._replace(assumed_rates=find_assumed_rates(shown, ask, auto=auto))
     if nodes:
         from jobgen.strategy.choice.advise import describe_assumed_network
         from jobgen.strategy.choice.ladder import change_nodes
@@ -87,13 +91,11 @@ def _explained(found: Advice) -> Advice:
     """With each component's formula and source."""
     from jobgen.strategy.memory.memory_formulas import explain_memory
 
-    options = tuple(
-        one._replace(memory=explain_memory(one.setup, one.memory)) for one in found.options
-    )
-    chosen = found.chosen
-    if chosen is not None:
-        chosen = chosen._replace(memory=explain_memory(chosen.setup, chosen.memory))
-    return found._replace(options=options, chosen=chosen)
+    def explain(option: StrategyOption) -> StrategyOption:
+        return option._replace(memory=explain_memory(option.setup, option.memory, found.factor))
+
+    options = tuple(map(explain, found.options))
+    return found._replace(options=options, chosen=found.chosen and explain(found.chosen))
 
 
 def describe_count(ready: PreparedJob) -> str:

@@ -13,14 +13,11 @@ from urllib.parse import quote
 from jobgen.app.run_comparison import RunComparison, compare_run
 from jobgen.app.world import World, read_regular, replace_file
 from jobgen.errors import CheckFailed, JobgenError
-from jobgen.model.record import JobState
 from jobgen.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
-
-    from jobgen.model.record import RunRecord
 
 FOLDER = "calibrations"
 """Below the folder of the run database."""
@@ -72,7 +69,7 @@ class CalibrationResult(NamedTuple):
     @property
     def unused(self) -> tuple[RunComparison, ...]:
         """The runs of which nothing can be used."""
-        return tuple(run for run in self.compared if not _is_useful(run, force=self.forced))
+        return tuple(run for run in self.compared if not run.is_useful(force=self.forced))
 
 
 def locate_calibration(world: World, cluster: str) -> Path:
@@ -96,7 +93,7 @@ def calibrate_runs(world: World, refs: Sequence[str], *, force: bool = False) ->
     """
     compared = tuple(_compare(world, ref) for ref in dict.fromkeys(refs))
     for run in compared:
-        if _is_useful(run, force=force):
+        if run.is_useful(force=force):
             memory, step = run.choose_memory(force=force), run.choose_step(force=force)
             kept = CalibratedRun(
                 run.alias, run.token, run.gpu, memory and memory.ratio, step and step.ratio
@@ -120,17 +117,14 @@ def _list_calibrations(world: World, compared: Sequence[RunComparison]) -> tuple
     return tuple(read_calibration(world, *place) for place in places)
 
 
-def _is_useful(run: RunComparison, *, force: bool) -> bool:
-    """Whether anything of it can be used."""
-    return bool(run.choose_memory(force=force) or run.choose_step(force=force))
-
-
 def _compare(world: World, ref: str) -> RunComparison:
     from jobgen.app import jobs
 
     view = jobs.show(world, ref)
-    _require_finished(view.record)
     compared = compare_run(view.record, view.watched)
+    if compared.objection:
+        hint = compared.objection.hint.format(compared.alias)
+        raise CheckFailed(f"{compared.alias} {compared.objection.reason}", hint=hint)
     if not compared.gpu:
         raise CheckFailed(
             f"{compared.alias} was submitted without an estimate to compare with",
@@ -143,21 +137,6 @@ def _compare(world: World, ref: str) -> RunComparison:
             "$JOBGEN_REPORT_FILE; or set `monitor: 30s` in the job",
         )
     return compared
-
-
-def _require_finished(record: RunRecord) -> None:
-    """Raises CheckFailed for a run whose figures are not those of a whole training."""
-    alias = record.alias
-    if not record.ended:
-        hint = f"jobgen wait {alias}"
-        raise CheckFailed(f"{alias} is {record.state}: it has not finished", hint=hint)
-    if record.state is not JobState.COMPLETED:
-        message = f"{alias} ended as {record.state}: its peak may never have been reached"
-        raise CheckFailed(message, hint=f"jobgen diagnose {alias}")
-    if record.steps or record.shape.get("elements"):
-        what = "an array" if record.shape.get("elements") else "a run of several programs"
-        message = f"{alias} is {what}: its reports are not those of one planned program"
-        raise CheckFailed(message, hint="calibrate with a run of one program")
 
 
 def _change(world: World, cluster: str, token: str, run: CalibratedRun | None) -> None:

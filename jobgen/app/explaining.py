@@ -40,17 +40,17 @@ class Explained(NamedTuple):
     own: tuple[OwnVariable, ...] = ()
     """Variables of jobgen itself."""
     words: tuple[PlanWord, ...] = ()
-    """A word of the plan."""
+    """A word of the plan, or all of them."""
     programs: tuple[tuple[str, str], ...] = ()
     """Framework → what its programs call the settings that the fixes of a code change."""
 
 
 def explain(word: str | None) -> Explained:
     """A code, a key, a variable, a word of a screen (``tight``, ``fsdp2``), all of a family
-    (``J13*``, ``NCCL_IB_*``), or all codes.
+    (``J13*``, ``NCCL_IB_*``, ``words``), or all codes.
 
-    A word that is several of these is the first; a key of job.yaml goes before one of
-    cluster.yaml. Raises Missing with the nearest word.
+    A word that is several of these is the first; one of the plan that is a key is both. A key of
+    job.yaml goes before one of cluster.yaml. Raises Missing with the nearest word.
     """
     from jobgen.data.message_codes import codes
 
@@ -83,7 +83,8 @@ def _find_key(word: str) -> Explained | None:
     first, *others = exact + named
     inside = [k for k in every if k.file == first.file and k.path.startswith(f"{first.path}.")]
     below = tuple(k for k in inside if "." not in k.path.removeprefix(f"{first.path}."))
-    return Explained(keys=(first,), below=below, others=tuple(others))
+    words = _list_words(name)
+    return Explained(keys=(first,), below=below, others=tuple(others), words=words)
 
 
 def _list_fitting_keys(pattern: str) -> Explained | None:
@@ -118,11 +119,18 @@ def _find_shown(word: str) -> Explained | None:
 
 
 def _find_word(word: str) -> Explained | None:
-    """A word of the plan, ``MFU``."""
+    """A word of the plan, ``MFU``; all of them by ``words``."""
+    known = _list_words(word)
+    return Explained(words=known, family=len(known) > 1) if known else None
+
+
+def _list_words(word: str) -> tuple[PlanWord, ...]:
     from jobgen.data.plan_words import plan_words
 
-    known = plan_words().get(word.lower())
-    return Explained(words=(known,)) if known else None
+    known = plan_words()
+    if word.lower() == "words":
+        return tuple(dict.fromkeys(known.values()))
+    return (known[word.lower()],) if word.lower() in known else ()
 
 
 def _find_value(word: str) -> Explained | None:
@@ -170,8 +178,8 @@ _FINDERS = (
     _variable,
     _find_own,
     _find_cause,
-    _find_shown,
     _find_word,
+    _find_shown,
     _find_value,
 )
 """The kinds of words that ``explain`` takes, the first that knows a word before the others."""
@@ -227,6 +235,7 @@ def _suggest_code(word: str) -> str:
 def _suggest_name(word: str) -> str:
     """What another tool's key is called here, else the nearest key or variable."""
     from jobgen.data.env_variables import catalogue, hearsay, own_variables
+    from jobgen.data.plan_words import plan_words
     from jobgen.load.aliases import translate
     from jobgen.load.hint_values import fill
     from jobgen.load.key_reference import list_keys
@@ -237,7 +246,7 @@ def _suggest_name(word: str) -> str:
         return f"in job.yaml, write {fill(write, word, None, JobSpec)}; "
     if not word.isupper():
         paths = [key.path for key in list_keys()]
-        names = dict.fromkeys([*paths, *(path.rpartition(".")[2] for path in paths)])
+        names = dict.fromkeys([*paths, *(path.rpartition(".")[2] for path in paths), *plan_words()])
         if near := _ask_nearest(word, list(names)):
             return near
     variables = [*own_variables(), *catalogue(), *(name for name, _ in hearsay())]

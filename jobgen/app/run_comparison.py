@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
+from jobgen.model.record import JobState
 from jobgen.named_tuple import NamedTuple
 from jobgen.submission.program_report import (
     ALLOCATED,
@@ -50,6 +51,15 @@ class Figure(NamedTuple):
         return self.measured / self.planned if self.planned else None
 
 
+class Objection(NamedTuple):
+    """Why a run's figures are not those of a whole training."""
+
+    reason: str
+    """What follows the run's name in a sentence."""
+    hint: str
+    """With ``{}`` where its name stands."""
+
+
 class RunComparison(NamedTuple):
     """The figures of one run."""
 
@@ -63,6 +73,13 @@ class RunComparison(NamedTuple):
     """The peak of each GPU, as its monitors saw it; bytes."""
     speed: float | None = None
     """Tokens for each second, of all ranks, where it was reported."""
+    objection: Objection | None = None
+    """Why it calibrates nothing; None of a run that does, as far as its figures are plausible."""
+
+    def is_useful(self, *, force: bool = False) -> bool:
+        """Whether it corrects anything; with ``force`` by figures that are in doubt, too."""
+        usable = self.choose_memory(force=force) or self.choose_step(force=force)
+        return bool(usable) and self.objection is None
 
     def choose_memory(self, *, force: bool = False) -> Figure | None:
         """The figure that says most of its memory; with ``force`` also one that is in doubt."""
@@ -92,7 +109,21 @@ def compare_run(record: RunRecord, watched: Watched | None = None) -> RunCompari
         tuple(_list_figures(record.report, planned, max(gpus, default=0.0))),
         gpus,
         record.report.get(SPEED),
+        _find_objection(record),
     )
+
+
+def _find_objection(record: RunRecord) -> Objection | None:
+    if not record.ended:
+        return Objection(f"is {record.state}: it has not finished", "jobgen wait {}")
+    if record.state is not JobState.COMPLETED:
+        reason = f"ended as {record.state}: its peak may never have been reached"
+        return Objection(reason, "jobgen diagnose {}")
+    if record.steps or record.shape.get("elements"):
+        what = "an array" if record.shape.get("elements") else "a run of several programs"
+        reason = f"is {what}: its reports are not those of one planned program"
+        return Objection(reason, "calibrate with a run of one program")
+    return None
 
 
 def _list_figures(

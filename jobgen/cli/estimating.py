@@ -118,7 +118,7 @@ def answer_planner(
 
     known = find_cluster_measurements(call.world, ready)
     if options.calibrated and not known.calibration.runs and not known.links:
-        runs = known.runs[0].alias if known.runs else "ID"
+        runs = next((run.alias for run in known.runs if run.is_useful()), "ID")
         raise Missing(
             f"nothing is calibrated on {ready.plan.cluster}: no run of yours is kept, and no bench "
             "has measured the links",

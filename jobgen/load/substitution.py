@@ -15,8 +15,8 @@ from typing import Any
 from jobgen.errors import Place
 from jobgen.load.sweep_rules import find_variables
 from jobgen.load.tree import Path, Tree, change, format_scalar, join_path
-from jobgen.load.variants import SHORT
 from jobgen.model.fields import suggest
+from jobgen.model.form import expand_short
 from jobgen.model.job import JobSpec
 from jobgen.model.job_checks import is_required
 from jobgen.model.units import clip
@@ -264,13 +264,13 @@ def _value(tree: Tree, value: str, place: Place) -> Any:
 def _put(tree: Tree, path: Path, value: Any, place: Place) -> None:
     """Put a value at a path that need not exist yet."""
     here: Any = tree.data
-    for step, below in pairwise(path):
+    for depth, (step, below) in enumerate(pairwise(path), 1):
         inner = here.get(step) if isinstance(here, dict) else None
         if isinstance(here, list) and isinstance(step, int) and step < len(here):
             inner = here[step]
-        if not isinstance(inner, (dict, list)):
-            short = SHORT.get(str(step))
-            inner = {} if inner is None or short in {None, below} else {short: inner}
+        if not isinstance(inner, list if isinstance(below, int) else dict):
+            kept = {} if inner is None else expand_short(JobSpec, path[:depth], inner)
+            inner = kept or (inner if isinstance(inner, (list, dict)) else {})
             if not isinstance(here, dict):
                 break
             here[step] = inner

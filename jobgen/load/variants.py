@@ -9,10 +9,9 @@ from typing import Any
 from jobgen.errors import Place
 from jobgen.load.tree import Path, Tree, change, format_scalar
 from jobgen.model.fields import suggest
+from jobgen.model.form import expand_short
+from jobgen.model.job import JobSpec
 from jobgen.model.units import clip
-
-SHORT = {"launcher": "type", "workdir": "path", "container": "image"}
-"""The key that a word stands for where a mapping may stand, too."""
 
 
 def list_names(data: Mapping[str, Any]) -> list[str]:
@@ -62,9 +61,7 @@ def _merge(tree: Tree, source: Path, target: Path) -> None:
         return
     before = tree.get(*target) if target else tree.data
     if not isinstance(before, dict):
-        short = SHORT.get(str(target[-1]))
-        kept = {short: before} if short and before is not None else {}
-        change(tree, target, kept)
+        change(tree, target, {} if before is None else expand_short(JobSpec, target, before))
     if target:
         _copy_places(tree, source, target, below=False)
     for key in value:

@@ -193,9 +193,33 @@ def check_form(
         return kind.read(value)
 
     schema: dict[str, Any] = {"form": kind}
+    if short:
+        schema["expand"] = lambda value: {short: value}
     return Check(
         parse, {"anyOf": [dict(shortly or {"type": "string"}), schema]} if short else schema
     )
+
+
+def expand_short(kind: type[Form], path: Path, value: object) -> dict[str, Any]:
+    """The mapping that a value in its short form stands for at this path; empty if it has none."""
+    schema: Mapping[str, Any] = {"form": kind}
+    for step in path:
+        schema = _find_schema(schema, step)
+    expands = (each["expand"] for each in schema.get("anyOf", (schema,)) if "expand" in each)
+    return next((dict(expand(value)) for expand in expands), {})
+
+
+def _find_schema(schema: Mapping[str, Any], step: str | int) -> Mapping[str, Any]:
+    """The schema of what stands at this key, or index, of a value; empty if nothing may."""
+    name = "items" if isinstance(step, int) else "additionalProperties"
+    for each in schema.get("anyOf", (schema,)):
+        kind = each.get("form")
+        if isinstance(kind, type) and issubclass(kind, Form) and step in kind.keys:
+            return kind.keys[str(step)].check.schema
+        if isinstance(each.get(name), Mapping):
+            inner: Mapping[str, Any] = each[name]
+            return inner
+    return {}
 
 
 def check_list(item: Check[T], *, alone: bool = True) -> Check[tuple[T, ...]]:

@@ -46,7 +46,7 @@ class SetupScopes(Form):
 SETUP = {
     "type": ["string", "array", "object"],
     "items": {"type": "string"},
-    "anyOf": [dict(LINES.schema), {"form": SetupScopes}],
+    "anyOf": [dict(LINES.schema), {"form": SetupScopes, "expand": lambda lines: {"node": lines}}],
 }
 """The schema of ``setup``: lines of bash, or those of each scope."""
 

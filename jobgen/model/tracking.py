@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from jobgen.model.fields import NAME, RELATIVE, check_choice, check_pattern, describe_value
@@ -80,7 +80,7 @@ def check_track(value: object) -> Track:
         return value
     if isinstance(value, Mapping):
         return Track.read(value)
-    words = value if isinstance(value, (list, tuple)) else [value]
+    words = _list_words(value)
     if not words:
         raise refuse("J120", f"expected a tracker, got {describe_value(value)}", "write wandb")
     check = check_choice("tracker", _TRACKERS)
@@ -88,8 +88,23 @@ def check_track(value: object) -> Track:
     return Track.read(settings)
 
 
+def _list_words(value: object) -> Sequence[object]:
+    return value if isinstance(value, (list, tuple)) else [value]
+
+
+def _expand_trackers(value: object) -> dict[str, Any]:
+    """Words as a mapping of trackers without settings, which are not checked yet."""
+    return {str(word).lower(): {} for word in _list_words(value)}
+
+
 _WORD = {"enum": list(_TRACKERS)}
 TRACK = Check(
     check_track,
-    {"anyOf": [_WORD, {"type": "array", "items": _WORD}, {"form": Track}]},
+    {
+        "anyOf": [
+            _WORD,
+            {"type": "array", "items": _WORD},
+            {"form": Track, "expand": _expand_trackers},
+        ]
+    },
 )

@@ -89,7 +89,8 @@ def _read_wrap(value: object) -> Wrap:
 
 _CLASSES = check_list(LINE)
 _WRAP_FORM = check_form(Wrap)
-_WRAP = Check(_read_wrap, {"anyOf": [*_CLASSES.schema["anyOf"], dict(_WRAP_FORM.schema)]})
+_WRAP_SCHEMA = {**_WRAP_FORM.schema, "expand": lambda value: {"classes": value}}
+_WRAP = Check(_read_wrap, {"anyOf": [*_CLASSES.schema["anyOf"], _WRAP_SCHEMA]})
 
 
 def _read_fp8(value: object) -> bool | Literal["rowwise"]:
@@ -229,7 +230,11 @@ class Train(Form):
     activation_checkpointing: Literal["none", "selective", "full"] = key(
         hint_at(check_choice("kind of activation checkpointing", RECOMPUTE), _HINTS["recompute"]),
         default="none",
-        doc="Activations to recompute instead of storing: none, selective or full.",
+        doc=(
+            "Activations to recompute instead of storing: none; full, each layer from its input; "
+            "selective, what is cheap (Megatron-LM: the core of attention; others: all but the "
+            "outputs of attention and of every second matrix product)."
+        ),
     )
     gradient_clipping: float | None = key(
         Check(check_number, {"type": "number", "minimum": 0}),

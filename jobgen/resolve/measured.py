@@ -13,6 +13,7 @@ from jobgen.wording import count
 
 if TYPE_CHECKING:
     from jobgen.model.train import Train
+    from jobgen.strategy import Note
     from jobgen.strategy.measured_model import MeasuredModel
 
 UNMEASURED = "J264"
@@ -109,3 +110,12 @@ def advise_measuring(look: Inputs, train: Train) -> str:
     """The hint that a measurement is missing; empty where what is missing is another thing."""
     known = look.facts.measured.get(str(train.model))
     return MEASURE if known is None or known.report is None else ""
+
+
+def note_compiled(train: Train, measured: MeasuredModel | None) -> Iterator[Note]:
+    """That ``compiled`` leaves the estimate of a measured model as it is."""
+    from jobgen.strategy import Note
+
+    if measured is not None and train.compiled:
+        message = "compiled: true does not change the estimate: the model was measured eagerly"
+        yield Note(message, ("train", "compiled"))

@@ -110,6 +110,24 @@ def _name_master(decided: Strategy) -> str:
     return "DeepSpeed" if zero and decided.config is None else ""
 
 
+def note_set_by_hand(look: Inputs, decided: Strategy, train: Train) -> Iterator[Note]:
+    """A strategy that ``--set`` names, as ``plan`` proposes it, and that nothing applies."""
+    from jobgen.strategy import Note
+
+    place = look.spec.find_place("train", "strategy")
+    if (
+        decided.framework == "none"
+        and place
+        and place.kind == "option"
+        and train.strategy.type != "auto"
+    ):
+        message = (
+            f"{place} is for the planner alone: with framework: none jobgen passes nothing on, and "
+            f"the program must apply {decided.trait.title} itself"
+        )
+        yield Note(message, ("train", "strategy"))
+
+
 def note_unapplied(asked: Train, decided: Strategy, train: Train) -> Iterator[Note]:
     """What ``auto`` chose that nothing applies, because there is no framework to be told."""
     from jobgen.strategy import Note

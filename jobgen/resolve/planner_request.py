@@ -158,8 +158,10 @@ def choose_strategy(
     need = f"{estimate.needed / GIB:.1f} of {estimate.limit / GIB:.1f} GiB"
     unit = "GPU" if size.ranks_per_gpu == 1 else "rank"
     said = {"fits": "simplest strategy that fits", "tight": "simplest strategy that is tight"}
-    verdict = said.get(found.verdict, "nothing fits; this one needs least")
+    verdict = said.get(found.verdict, "nothing fits; this one needs least GPU memory")
     why = f"auto: {verdict}, {need} per {unit}"
+    if advise.is_over_host(found.memory, request.ask):
+        why += f", but {found.note}"
     return ResolvedTrain(rung.train, why, estimate)
 
 

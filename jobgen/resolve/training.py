@@ -15,9 +15,9 @@ from jobgen.resolve.arguments import PlannedArguments, check_arguments
 from jobgen.resolve.checkpoint_folder import check_options
 from jobgen.resolve.deepspeed_files import check_configs
 from jobgen.resolve.inputs import Inputs
-from jobgen.resolve.measured import check_measured
+from jobgen.resolve.measured import check_measured, note_compiled
 from jobgen.resolve.model_file import check_layer_classes, check_model_file
-from jobgen.resolve.planned_only import check_passed, note_unapplied
+from jobgen.resolve.planned_only import check_passed, note_set_by_hand, note_unapplied
 from jobgen.resolve.planner_request import PlannerRequest
 from jobgen.resolve.quantized import check_quantized, note_quantized
 from jobgen.resolve.run_values import adopt_arguments
@@ -93,6 +93,8 @@ def plan_training(look: Inputs, size: Shape, launcher: str, runs: Program, sized
         *run_notes.note_batch_search(runs.argv, decided),
         *_name_fewer_ranks(decided, size),
         *note_unapplied(adopted.train, decided, train),
+        *note_set_by_hand(look, decided, adopted.train),
+        *note_compiled(train, request.ask.measured if request.ask else None),
         *note_quantized(look, decided, train),
     )
     checks = (

@@ -18,6 +18,8 @@ FRAGMENTED = 1.03
 """What the allocator reserves at the least, as a multiple of what is allocated: of the 3 to 10 %
 that logs show (``memory.outside``), what is left when it has freed its cache, which it does before
 it gives up (torch, c10/cuda/CUDACachingAllocator.cpp, ``release_cached_blocks``)."""
+OWN_RUNS = "measured / estimated, in your runs"
+"""What ``--calibrated`` multiplies estimates by."""
 Verdict = Literal["fits", "tight", "no", "unknown"]
 
 
@@ -209,7 +211,12 @@ class StepTime(NamedTuple):
         spent = (self.compute, self.bubble, self.update, self.offload)
         compute, bubble, update, offload = (seconds * factor for seconds in spent)
         return self._replace(
-            compute=compute, volumes=volumes, bubble=bubble, update=update, offload=offload
+            compute=compute,
+            volumes=volumes,
+            bubble=bubble,
+            update=update,
+            offload=offload,
+            why=(*self.why, f"x {factor:.3g} {OWN_RUNS}"),
         )
 
 

@@ -116,6 +116,11 @@ _WITHOUT_BITSANDBYTES = ("megatron", "torchtitan")
 """Frameworks that quantize in ways of their own."""
 
 
+def uses_bitsandbytes(framework: str) -> bool:
+    """Whether programs of this framework quantize frozen weights with bitsandbytes."""
+    return framework not in _WITHOUT_BITSANDBYTES
+
+
 def can_shard(name: str, train: Train, framework: str) -> bool:
     """Whether this strategy can shard the frozen weights: FSDP and ZeRO-3 cannot those of
     bitsandbytes in 8 bits.
@@ -129,4 +134,4 @@ def can_shard(name: str, train: Train, framework: str) -> bool:
     integers = train.lora is not None and train.lora.bits == 8
     trait = TRAITS[name]
     sharded = trait.family in {"fsdp", "fsdp2"} or (trait.family, trait.stage) == ("zero", 3)
-    return not (integers and sharded) or framework in _WITHOUT_BITSANDBYTES
+    return not (integers and sharded and uses_bitsandbytes(framework))

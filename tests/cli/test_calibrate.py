@@ -7,10 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from jobgen.app.advising import Advised
+from jobgen.app.calibrating import ClusterMeasurements
 from jobgen.app.calibration import CalibratedRun, Calibration, CalibrationResult
-from jobgen.app.run_comparison import Figure, RunComparison
+from jobgen.app.run_comparison import Figure, Objection, RunComparison
 from jobgen.cli.output import TIMES, Ink
 from jobgen.cli.screens.calibrate import draw_kept, draw_result, dump_result
+from jobgen.cli.screens.measurement_rows import draw_measurements
 from jobgen.strategy.estimate import GIB
 from tests.cli.conftest import ROOT, Jobgen, home_of
 
@@ -95,8 +98,25 @@ def test_a_plan_shows_what_is_kept_apart_and_applies_it_only_where_asked(jobgen:
     assert beside["estimate"] == plain["estimate"]
     assert beside["calibration"]["memory_ratio"] == 1.5
     assert "step x0.50; applied" in jobgen("plan", "--calibrated").out.replace(TIMES, "x")
+    reasons = " ".join(jobgen("plan", "--calibrated", "--why").out.split())
+    assert "x 1.5 measured / estimated, in your runs" in reasons
+    assert "x 0.5 measured / estimated, in your runs" in reasons
     text = jobgen("plan", "--section", "memory").out.replace(TIMES, "x")
     assert "Measured\n  your runs on a100x16  1, memory x1.50, step x0.50; --calibr" in text
+
+
+def test_a_run_is_kept_only_by_a_command_that_takes_it() -> None:
+    failed = RUN._replace(alias="llama-2", objection=Objection("ended as FAILED: why", "hint"))
+    doubtful = RUN._replace(alias="llama-1", figures=FIGURES[:1])
+    kept = RUN._replace(alias="llama-9", token="9")
+    runs = (RUN, failed, doubtful, kept)
+    known = ClusterMeasurements(KEPT, runs)
+    (text,) = draw_measurements(Advised(None, known=known), Ink(width=200))
+    rows = dict(line.split(None, 1) for line in text.splitlines()[2:])
+    assert rows["llama-3"].endswith("; jobgen calibrate llama-3 keeps it")
+    assert rows["llama-2"].endswith("; ended as FAILED: why")
+    assert rows["llama-1"].endswith("; jobgen calibrate --force llama-1 keeps it")
+    assert rows["llama-9"].endswith("estimated (+3%)")
 
 
 @pytest.mark.slow

@@ -214,7 +214,7 @@ def test_the_screen_is_short_however_many_problems_there_are(
         (
             "strategy: 3d, tp: 4, pp: 2, micro_batch: 1, seq_len: 12288, global_batch: 64",
             "tight: .* on pipeline rank 0 ",
-            r"assumes \S.* \(\w+: -[0-9.]+ GiB, fits\)",
+            r"assumes \S.* \(\w+: -[0-9.]+ GiB, fits[^)]*\)",
         ),
     ],
     ids=["ddp", "fsdp2", "pipeline"],

@@ -179,7 +179,7 @@ def test_adapters_are_named_with_the_layers_that_have_them() -> None:
     adapters = (Adapters(16, (), 8), Adapters(16, ("q_proj", "v_proj")))
     setups = [made.FSDP.setup._replace(adapters=each) for each in adapters]
     first, second = (shown(setup=setup) for setup in setups)
-    assert ", LoRA of rank 16 on every linear layer, 8-bit weights, bf16" in first
+    assert ", LoRA of rank 16 on every linear layer (assumed), 8-bit weights, bf16" in first
     assert ", LoRA of rank 16 on q_proj v_proj, bf16" in second
 
 

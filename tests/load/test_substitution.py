@@ -59,9 +59,48 @@ def test_set_reaches_every_key_by_its_path(
     assert loaded.cite(*path).kind == "option"
 
 
-def test_set_keeps_the_word_of_a_short_form() -> None:
-    launcher = load("launcher: torchrun\n", sets=("launcher.max_restarts=3",)).value.launcher
-    assert (launcher.type, launcher.max_restarts) == ("torchrun", 3)
+@pytest.mark.parametrize(
+    ("short", "word", "mapping"),
+    [
+        ("launcher: torchrun", "launcher.max_restarts=3", "{type: torchrun, max_restarts: 3}"),
+        ("workdir: src", "workdir.ignore=[x]", "{path: src, ignore: [x]}"),
+        ("container: a:1", "container.mounts=[/d]", "{image: 'a:1', mounts: [/d]}"),
+        ("track: [mlflow, WandB]", "track.wandb.project=p", "{mlflow: {}, wandb: {project: p}}"),
+        ("setup: a", "setup.rank=b", "{node: a, rank: b}"),
+        ("setup: [a, c]", "setup.rank=b", "{node: [a, c], rank: b}"),
+        ("train: {lora: 16}", "train.lora.bits=4", "{lora: {rank: 16, bits: 4}}"),
+        (
+            "train: {strategy: fsdp2}",
+            "train.strategy.reduce_dtype=fp32",
+            "{strategy: {type: fsdp2, reduce_dtype: fp32}}",
+        ),
+        (
+            "train: {strategy: zero3, offload: both}",
+            "train.offload.to=cpu",
+            "{strategy: zero3, offload: {what: both, to: cpu}}",
+        ),
+        ("train: {profile: 2-3}", "train.profile.ranks=[1]", "{profile: {steps: 2-3, ranks: [1]}}"),
+    ],
+)
+def test_set_keeps_what_a_short_form_stands_for(short: str, word: str, mapping: str) -> None:
+    key = short.partition(":")[0]
+    by_set = load(f"{short}\n", sets=(word,)).value
+    assert by_set == load(f"{key}: {mapping}\n").value
+    variant = load(f"{short}\nvariants: {{v: {{{_nest(word)}}}}}\n", sets=("variant=v",)).value
+    assert getattr(variant, key) == getattr(by_set, key)
+
+
+def _nest(word: str) -> str:
+    """``a.b=c`` as a mapping in YAML, without its outermost braces."""
+    path, _, value = word.partition("=")
+    *above, last = path.split(".")
+    return "".join(f"{step}: {{" for step in above) + f"{last}: {value}" + "}" * len(above)
+
+
+def test_set_beside_a_value_that_is_wrong_names_it() -> None:
+    assert problem("train: {wrap: [A]}\n", sets=("train.wrap.min_params=9",)).code == "J236"
+    assert problem("track: comet\n", sets=("track.wandb.project=p",)).code == "J102"
+    assert problem("train: {lora: x}\n", sets=("train.lora.bits=4",)).code == "J121"
 
 
 @pytest.mark.parametrize(

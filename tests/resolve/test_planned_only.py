@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, cast
+
 import pytest
 
 from jobgen.model.decision import PlanCheck
+from jobgen.model.train import Train
+from jobgen.resolve.measured import note_compiled
 from tests.resolve.made import job, plan
+
+if TYPE_CHECKING:
+    from jobgen.strategy.measured_model import MeasuredModel
 
 MODEL = "model: {layers: 8, hidden: 64, heads: 8, vocab: 1000}, micro_batch: 1"
 TITAN = "-m torchtitan.train --module llama3 --config"
@@ -109,3 +116,20 @@ def test_what_auto_chose_without_a_framework_must_be_applied_by_the_program() ->
     assert "with framework: none jobgen passes nothing on" in note
     assert find_notes(f"framework: torch, model: {large}") == []
     assert find_notes(f"framework: none, model: {small}, activation_checkpointing: full") == []
+
+
+def test_a_strategy_that_is_set_by_hand_without_a_framework_must_be_applied_too() -> None:
+    text = job(train="{model: gpt2, framework: none, strategy: zero1, micro_batch: 1}")
+    told = "the program must apply ZeRO-1 itself"
+    by_hand = plan(text, sets=["train.strategy=zero1"])
+    assert [told in note.message for note in by_hand.notes].count(True) == 1
+    assert not any(told in note.message for note in plan(text).notes)
+    passed = plan(text, sets=["train.strategy=zero1", "train.framework=deepspeed"])
+    assert not any(told in note.message for note in passed.notes)
+
+
+def test_a_measured_model_is_not_estimated_as_compiled() -> None:
+    measured = cast("MeasuredModel", object())
+    for train, number in ((Train(compiled=True), 1), (Train(), 0)):
+        assert len([*note_compiled(train, measured)]) == number
+        assert not [*note_compiled(train, None)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -41,6 +42,13 @@ def test_the_step_is_estimated_for_what_the_programs_words_overlap() -> None:
 
 def test_auto_of_a_small_model_is_ddp() -> None:
     assert trained("model: gpt2, strategy: auto")["strategy"].startswith("DDP: auto")
+
+
+def test_where_nothing_fits_the_reason_names_the_memory_that_is_short() -> None:
+    words = MODEL.replace("8B", "405B") + ", strategy: auto"
+    assert "nothing fits; this one needs least GPU memory, " in trained(words)["strategy"]
+    told = trained(words, re.sub(r"mem: \w+", "mem: 64GiB", GPUS))["strategy"]
+    assert re.search(r"least GPU memory, .* per GPU, but needs \d+ of 64 GiB of host memory", told)
 
 
 def test_auto_without_gpus_is_ddp() -> None:

@@ -49,11 +49,14 @@ def screen(found: Explained, ink: Ink) -> str:
     """One code, key or variable in full, or a list where there are several."""
     if found.codes:
         return _codes(found, ink)
-    if found.keys:
-        return _list_keys(found.keys, ink) if found.family else _key(found, ink)
+    if found.words and found.family:
+        return _list_names([(row.title, row.meaning) for row in found.words], ink)
+    if found.keys and found.family:
+        return _list_keys(found.keys, ink)
     if len(found.variables) + len(found.hearsay) + len(found.own) > 1 and "*" in found.variable:
         return _family(found, ink)
     parts = [_plan_word(row, ink) for row in found.words]
+    parts += [_key(found, ink)] if found.keys else []
     parts += [_own_variable(row, ink) for row in found.own]
     parts += [_variable(row, found.variable, ink) for row in found.variables]
     parts += [_hearsay(said, found, ink) for said in found.hearsay]
@@ -65,8 +68,8 @@ def data(found: Explained) -> list[dict[str, Any]]:
     """The explained codes, keys or variables as plain data."""
     return [
         *(_dump_code(code, found) for code in found.codes),
-        *({"kind": "key", **key._asdict()} for key in (*found.keys, *found.others)),
         *({"kind": "word", **row._asdict()} for row in found.words),
+        *({"kind": "key", **key._asdict()} for key in (*found.keys, *found.others)),
         *({"kind": "jobgen", **row._asdict()} for row in found.own),
         *({"kind": "variable", **row._asdict()} for row in found.variables),
         *({"kind": "hearsay", **said._asdict()} for said in found.hearsay),
@@ -106,6 +109,7 @@ def _overview(found: Explained) -> str:
     others = f"some of {count(found.more, 'variable')}: NCCL, PyTorch, libfabric, UCX, CUDA"
     rows += [("jobgen explain 'NCCL_IB_*'", others), ("jobgen explain J131", "one in full")]
     rows += [("jobgen explain train.micro_batch", "a key of job.yaml or cluster.yaml")]
+    rows += [("jobgen explain words", "words of the plan: MFU, NEEDS, exposed, logits")]
     return align(rows)
 
 

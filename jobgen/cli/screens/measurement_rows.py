@@ -40,8 +40,8 @@ def _list_rows(found: Advised) -> list[tuple[str, str]]:
         rows.append((f"your runs on {defuse(kept.cluster)}", text))
     tokens = {run.token for run in kept.runs}
     for run in known.runs:
-        more = "" if run.token in tokens else f"; jobgen calibrate {defuse(run.alias)} keeps it"
-        rows.append((defuse(run.alias), f"{_describe_peak(run)}{more}"))
+        parts = [_describe_peak(run), "" if run.token in tokens else _describe_use(run)]
+        rows.append((defuse(run.alias), "; ".join(part for part in parts if part)))
     for link in known.links:
         how = _say_applied(found, "it") if known.used_links else "your runs' steps include it"
         rows.append((defuse(link.alias), f"{link.text.partition(',')[0]}; {how}"))
@@ -66,6 +66,14 @@ def _describe_peak(run: RunComparison) -> str:
         return "no peak"
     measured, planned = peak.measured / GIB, peak.planned / GIB
     return f"{measured:.1f} GiB {peak.name}, {planned:.1f} estimated ({peak.ratio - 1:+.0%})"
+
+
+def _describe_use(run: RunComparison) -> str:
+    """How a run is kept for later plans, or why ``calibrate`` does not keep it."""
+    if run.objection:
+        return run.objection.reason
+    force = "" if run.is_useful() else " --force"
+    return f"jobgen calibrate{force} {defuse(run.alias)} keeps it"
 
 
 def dump_measurements(found: Advised) -> dict[str, Any]:

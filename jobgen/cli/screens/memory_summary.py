@@ -103,7 +103,7 @@ def _list_decisive(option: StrategyOption, advice: Advice) -> tuple[list[str], l
         assumed = [each for each in assumed if each.change < 0]
     turning = [each for each in assumed if each.memory.judge(limit) != verdict]
     others = [each for each in assumed if each not in turning]
-    texts = [format_assumption(each, option, limit) for each in (*turning, *others)]
+    texts = [format_assumption(each, option, advice) for each in (*turning, *others)]
     if texts:
         texts = [f"assumes {texts[0]}", *texts[1:]]
     elif not words:

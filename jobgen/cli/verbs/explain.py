@@ -24,7 +24,7 @@ def command(call: Call, word: str | None, topo: str | None) -> None:
     """Explain an error code, a key of job.yaml or cluster.yaml, or an environment variable.
 
     Also words of the plan: its columns and terms (MFU, exposed), verdicts (tight), strategies and
-    other values of keys (fsdp2).
+    other values of keys (fsdp2); "words" lists them.
     For variables of jobgen, NCCL, PyTorch, libfabric, UCX, CUDA, RCCL and others: values, default,
     since which release, and whether to set them in a script. A pattern lists what fits: 'J13*',
     'train.*', 'NCCL_IB_*'. Without an argument, say what there is.

@@ -158,7 +158,7 @@ def advise(ask: Ask, *, auto: bool) -> Advice:
         options=tuple(shown),
         chosen=chosen and chosen._replace(chosen=True),
         doubts=_doubts(ask),
-        why=tuple(_why(pairs, chosen)) if auto else (),
+        why=tuple(_why(pairs, chosen, ask)) if auto else (),
         factor=ask.factor,
         assumed_network=describe_assumed_network(ask),
         others=tuple(option for _, option in pairs if option.name not in names),
@@ -209,7 +209,7 @@ def _shown(
 
 
 def _why(
-    pairs: Iterable[tuple[Rung, StrategyOption]], chosen: StrategyOption | None
+    pairs: Iterable[tuple[Rung, StrategyOption]], chosen: StrategyOption | None, ask: Ask
 ) -> Iterator[str]:
     """A sentence for each rung on the way up."""
     for _, found in pairs:
@@ -217,6 +217,9 @@ def _why(
         if chosen is not None and found.name == chosen.name:
             yield f"{found.title}: {need}, {found.note}; simplest strategy that fits"
             return
+        if is_over_host(found.memory, ask):
+            yield f"{found.title}: {need} per GPU, but {found.note}"
+            continue
         verdict = "does not fit" if found.verdict == "no" else "is tight"
         yield f"{found.title}: {need} {verdict}; {found.note}"
 

@@ -46,6 +46,8 @@ def list_train_changes(old: Train, new: Train) -> Iterator[str]:
     if old.offload.what != new.offload.what:
         yield f"train.offload: {new.offload.what}"
     yield from _compare(old, new, ("loss", "optimizer"))
+    if old.lora and new.lora and old.lora.bits != new.lora.bits:
+        yield f"train.lora.bits: {new.lora.bits}"
 
 
 def _compare(old: Train, new: Train, keys: tuple[str, ...]) -> Iterator[str]:
@@ -54,16 +56,18 @@ def _compare(old: Train, new: Train, keys: tuple[str, ...]) -> Iterator[str]:
             yield f"train.{key}: {getattr(new, key)}"
 
 
-_LOSSES = {
+_IN_PROGRAM = {
     "train.loss: fused": "Liger or cut cross entropy in the program",
     "train.loss: chunked": "ChunkedLossWrapper in the function of --config",
+    "train.lora.bits: 4": "load_in_4bit of BitsAndBytesConfig in the program",
 }
 
 
-def note_loss(change: str, framework: str) -> str:
-    """How the program gets a changed loss: by its framework's option, if it has one; empty for
-    other changes."""
-    if change not in _LOSSES:
+def note_program(change: str, framework: str) -> str:
+    """What the program needs for a change: its framework's option, if it has one; empty for changes
+    that need nothing."""
+    if change not in _IN_PROGRAM:
         return ""
-    option = name_setting(framework, "loss", change.partition(": ")[2])
-    return f"{option} in run" if option else _LOSSES[change]
+    key, _, value = change.removeprefix("train.").partition(": ")
+    option = name_setting(framework, key, value)
+    return f"{option} in run" if option else _IN_PROGRAM[change]

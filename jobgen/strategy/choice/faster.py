@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from jobgen import strategy
 from jobgen.named_tuple import NamedTuple
-from jobgen.strategy.choice.advise import choose_first, estimate_option
+from jobgen.strategy.choice.advise import choose_first, choose_option, estimate_option
 from jobgen.strategy.choice.changed_keys import BATCH, list_batch_changes, list_changes
 from jobgen.strategy.choice.ladder import Rung, is_possible, list_rungs, make_rung
 from jobgen.strategy.choice.least_room import list_batches
-from jobgen.strategy.choice.offer import Advice, Faster, StrategyOption
+from jobgen.strategy.choice.offer import Advice, AssumedRate, Faster, StrategyOption
 from jobgen.strategy.choice.setups import Ask
+from jobgen.strategy.supported import get_small_loss
 
 if TYPE_CHECKING:
     from jobgen.model.train import Train
@@ -54,6 +55,27 @@ def add_faster(found: Advice, ask: Ask, *, auto: bool) -> Advice:
         return found._replace(faster=faster)
     others = tuple(option for option in found.others if option != faster.option)
     return found._replace(options=(*found.options, faster.option), others=others, faster=faster)
+
+
+def find_assumed_rates(shown: StrategyOption, ask: Ask, *, auto: bool) -> Mapping[str, AssumedRate]:
+    """Alternatives of what is assumed of the program that are clearly faster than ``shown``. With
+    ``auto`` the strategy is chosen again: what needs less memory may need no offload."""
+    setup = shown.setup
+    if shown.step is None or setup.measured is not None:
+        return {}
+    small = get_small_loss(setup.framework)
+    changes: dict[str, dict[str, Any]] = {"compiled": {"compiled": True}}
+    changes |= {small: {"loss": small}} if small else {}
+    found = {}
+    for name, change in changes.items():
+        if not {*setup.assumed}.issuperset(change):
+            continue
+        option = choose_option(ask._replace(train=ask.train.replace(**change)), auto=auto)
+        step = option.step if option else None
+        if option and step and step.rate > (1 + _CLEAR) * shown.step.rate:
+            title = "" if option.title == shown.title else option.title
+            found[name] = AssumedRate(step.work / step.seconds, title)
+    return found
 
 
 def find_faster(

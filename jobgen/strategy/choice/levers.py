@@ -14,7 +14,7 @@ from jobgen.strategy.choice.advise import (
     is_over_host,
     judge_memory,
 )
-from jobgen.strategy.choice.changed_keys import list_changes, note_loss
+from jobgen.strategy.choice.changed_keys import list_changes, note_program
 from jobgen.strategy.choice.faster import Candidate, find_fastest, list_choice_changes
 from jobgen.strategy.choice.ladder import change_nodes, is_possible, list_wider
 from jobgen.strategy.choice.least_room import choose_room, lessen_batch
@@ -109,9 +109,11 @@ def _list_larger(ask: Ask) -> Iterator[Ask]:
 
 
 def find_levers(start: StrategyOption, ask: Ask, *, auto: bool = False) -> tuple[Lever, ...]:
-    """Single changes of this option that save memory, as they are arranged."""
+    """Single changes of this option that save memory of the GPU, or are enough where that of the
+    host is short, as they are arranged."""
     found = _list_single(start, ask, auto=auto)
-    return _arrange(tuple(lever for lever in found if lever.saves > 0))
+    short = is_over_host(start.memory, ask)
+    return _arrange(tuple(lever for lever in found if lever.saves > 0 or (short and lever.fits)))
 
 
 def _arrange(levers: tuple[Lever, ...]) -> tuple[Lever, ...]:
@@ -246,7 +248,7 @@ def _lever(start: StrategyOption, ask: Ask, trial: Candidate) -> Lever:
     chosen again."""
     there, option = trial
     changes = list_changes(ask, there)
-    notes = [note for change in changes if (note := note_loss(change, option.setup.framework))]
+    notes = [note for change in changes if (note := note_program(change, option.setup.framework))]
     own = there.train.strategy.type == option.setup.strategy
     notes += [] if own or option.title == start.title else [f"auto chooses {option.title}"]
     before, after = _time(start, ask), _time(option, there)

@@ -5,6 +5,7 @@ Bytes, seconds, tokens for each second; a part is 1.0 for all of it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
 from jobgen.named_tuple import NamedTuple
@@ -103,6 +104,15 @@ class Offer(NamedTuple):
     """What the hardware cost to buy, where it is owned; ``amount`` is then what running costs."""
 
 
+class AssumedRate(NamedTuple):
+    """How fast the job is where what is assumed of its program is otherwise."""
+
+    rate: float
+    """Tokens, or samples, per second of all GPUs."""
+    title: str
+    """The strategy that ``auto`` then chooses; empty if it is the same."""
+
+
 class Advice(NamedTuple):
     """Everything that the planner says of one job on one cluster."""
 
@@ -136,6 +146,8 @@ class Advice(NamedTuple):
     """Keys of ``train`` that were not varied, because simpler changes are enough."""
     faster: Faster | None = None
     """None where nothing that fits is clearly faster."""
+    assumed_rates: Mapping[str, AssumedRate] = {}
+    """Alternatives of what is assumed that make the job clearly faster."""
 
     @property
     def unit(self) -> WorkUnit:

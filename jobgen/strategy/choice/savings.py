@@ -11,7 +11,10 @@ from jobgen.strategy.choice.least_room import list_batches
 from jobgen.strategy.choice.offer import StrategyOption
 from jobgen.strategy.choice.setups import VARIED, Ask
 from jobgen.strategy.setup import Setup
-from jobgen.strategy.supported import get_small_loss, has_optimizer
+from jobgen.strategy.supported import get_small_loss, has_optimizer, uses_bitsandbytes
+
+LEAST_BITS = 4
+"""Of the frozen weights beside adapters."""
 
 
 def change_train(ask: Ask, changes: Iterable[dict[str, Any]]) -> Iterator[Ask]:
@@ -33,6 +36,14 @@ def list_savings(start: StrategyOption, ask: Ask, *, auto: bool) -> Iterator[dic
         lean = has_optimizer(own.framework, "adamw8bit")
         if own.recipe.moments >= 8 and own.adapters is None and lean:
             yield {"optimizer": "adamw8bit"}
+    lora = ask.train.lora
+    if (
+        lora
+        and lora.bits > LEAST_BITS
+        and own.measured is None
+        and uses_bitsandbytes(own.framework)
+    ):
+        yield {"lora": lora.replace(bits=LEAST_BITS)}
     if "offload" not in open_keys:
         yield from ({"offload": Offload(what=what)} for what in ("optimizer", "both"))
 

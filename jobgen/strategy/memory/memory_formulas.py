@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from math import isclose, prod
 
 from jobgen.named_tuple import NamedTuple
-from jobgen.strategy.estimate import Component, GpuMemory
+from jobgen.strategy.estimate import OWN_RUNS, Component, GpuMemory
 from jobgen.strategy.memory import count_in_flight, find_peak
 from jobgen.strategy.memory.activations import Kept, compute_kept
 from jobgen.strategy.memory.gpu_parts import Parts
@@ -63,16 +63,21 @@ class Why(NamedTuple):
     text: str
     terms: tuple[Term, ...]
     source: str
+    factor: float = 1.0
+    """What measured runs multiply it by."""
 
     @property
     def bytes(self) -> float:
         """What the terms come to."""
-        return sum(term.bytes for term in self.terms)
+        return sum(term.bytes for term in self.terms) * self.factor
 
     @property
     def formula(self) -> str:
         """One line: in words, and in numbers."""
-        return f"{self.text}: " + " + ".join(str(term) for term in self.terms if term.bytes)
+        terms = " + ".join(str(term) for term in self.terms if term.bytes)
+        if self.factor == 1:
+            return f"{self.text}: {terms}"
+        return f"{self.text}: ({terms}) x {self.factor:.3g} {OWN_RUNS}"
 
 
 class _Case(NamedTuple):
@@ -89,9 +94,11 @@ class _Case(NamedTuple):
     """Bytes of the component."""
 
 
-def explain_memory(setup: Setup, memory: GpuMemory) -> GpuMemory:
-    """A GPU's memory, each component with its formula and its source."""
-    found = explain_parts(setup, memory)
+def explain_memory(setup: Setup, memory: GpuMemory, factor: float = 1.0) -> GpuMemory:
+    """A GPU's memory, each component with its formula and its source. ``factor`` is what measured
+    runs have multiplied it by."""
+    estimated = explain_parts(setup, memory.scale(1 / factor))
+    found = {name: why._replace(factor=factor) for name, why in estimated.items()}
     said = (_said(component, found.get(component.name)) for component in memory.components)
     return memory._replace(components=tuple(said))
 

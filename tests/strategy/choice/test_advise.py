@@ -26,6 +26,7 @@ from jobgen.strategy.choice.levers import (
 )
 from jobgen.strategy.choice.offer import StrategyOption
 from jobgen.strategy.choice.scale import scale
+from jobgen.strategy.estimate import GIB
 from tests.effort import count_calls
 from tests.strategy.choice.asked import H100, ask
 
@@ -346,3 +347,12 @@ def test_the_version_of_transformers_is_assumed_where_experts_depend_on_it(
 ) -> None:
     advice = advise(ask(model, framework=framework), auto=True)
     assert any("transformers 5" in doubt for doubt in advice.doubts) is assumed
+
+
+def test_where_the_memory_of_the_host_is_short_the_reason_says_so() -> None:
+    asked = ask("meta-llama/Llama-3.1-70B", 1, gpu="L40S-48GB", ranks=4, framework="hf-trainer")
+    short = asked._replace(machine=asked.machine._replace(node_memory=128 * GIB))
+    offloaded = [line for line in advise(short, auto=True).why if "offloaded to CPU" in line]
+    assert offloaded
+    for line in offloaded:
+        assert re.search(r": \d+\.\d GiB per GPU, but needs \d+ of 128 GiB of host memory", line)

@@ -9,7 +9,7 @@ import pytest
 from jobgen.model.train import Offload
 from jobgen.strategy.batch import ConfigBatch
 from jobgen.strategy.choice.advise import advise, choose_option, estimate_option
-from jobgen.strategy.choice.faster import add_faster, find_faster
+from jobgen.strategy.choice.faster import add_faster, find_assumed_rates, find_faster
 from jobgen.strategy.choice.ladder import list_rungs
 from jobgen.strategy.choice.offer import Advice
 from jobgen.strategy.choice.setups import Ask
@@ -131,3 +131,21 @@ def test_another_micro_batch_with_as_many_samples_in_a_step_is_tried(batch: dict
     faster = found.faster.option
     assert faster.setup.batch.total == found.chosen.setup.batch.total == 256
     assert faster.name.endswith(f"+micro {faster.setup.batch.micro}")
+
+
+def test_an_assumption_that_costs_much_speed_names_that_of_its_alternative() -> None:
+    asked = ask("Qwen/Qwen3.5-9B", 2, gpu="A100-SXM4-40GB", framework="hf-trainer", seq_len=8192)
+    shown = choose_option(asked, auto=True)
+    assert shown is not None
+    assert shown.step is not None
+    rate = find_assumed_rates(shown, asked, auto=True)["fused"]
+    fused = choose_option(asked._replace(train=asked.train.replace(loss="fused")), auto=True)
+    assert fused is not None
+    assert fused.step is not None
+    assert rate.rate == fused.step.work / fused.step.seconds
+    assert rate.rate > 1.1 * shown.step.work / shown.step.seconds
+    assert rate.title == fused.title
+    written = asked._replace(written=frozenset({"loss", "compiled"}))
+    known = choose_option(written, auto=True)
+    assert known is not None
+    assert not find_assumed_rates(known, written, auto=True)

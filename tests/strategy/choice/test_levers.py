@@ -6,15 +6,19 @@ from typing import Any
 
 import pytest
 
-from jobgen.strategy.choice.advise import choose_option
+from jobgen.model.train import Lora
+from jobgen.strategy.choice.advise import choose_option, is_over_host
 from jobgen.strategy.choice.levers import find_help, find_levers, find_room_to_spare
 from jobgen.strategy.choice.offer import Lever, StrategyOption
+from jobgen.strategy.choice.savings import list_savings
 from jobgen.strategy.choice.setups import Ask
+from jobgen.strategy.estimate import GIB
 from tests.effort import count_calls
 from tests.strategy.choice.asked import H100, ask
 
 LLAMA = "meta-llama/Llama-3.1-8B"
 MOE = "Qwen/Qwen3-Next-80B-A3B-Instruct"
+BITS = "train.lora.bits: 4"
 SYNC = "gradients reduced in every micro-batch"
 
 
@@ -115,15 +119,41 @@ def test_the_words_of_the_program_set_when_gradients_are_reduced() -> None:
     assert option.memory.needed == pytest.approx(lever.memory)
 
 
+@pytest.mark.parametrize("auto", [True, False])
+def test_fewer_bits_of_frozen_weights_help_where_the_host_is_short_too(auto: bool) -> None:
+    words: dict[str, Any] = {"framework": "hf-trainer", "lora": {"rank": 32}, "micro_batch": 1}
+    large = ask("meta-llama/Llama-3.1-70B", 1, gpu="L40S-48GB", ranks=4, **words)
+    asked = large._replace(machine=large.machine._replace(node_memory=128 * GIB))
+    if not auto:
+        small = asked.train.replace(strategy="fsdp2", activation_checkpointing="full")
+        asked = asked._replace(train=small)
+    start = choose(asked, auto=auto)
+    assert is_over_host(start.memory, asked) == auto
+    (lever,) = (each for each in find_levers(start, asked, auto=auto) if BITS in each.changes)
+    assert lever.verdict == "fits"
+    assert "load_in_4bit of BitsAndBytesConfig in the program" in lever.note
+    fewer = asked.train.replace(lora=Lora(rank=32, bits=4))
+    there = choose(asked._replace(train=fewer), auto=auto)
+    assert there.memory.needed == pytest.approx(lever.memory)
+
+
+@pytest.mark.parametrize("framework", ["megatron", "torchtitan"])
+def test_bits_of_bitsandbytes_are_not_proposed_to_who_has_it_not(framework: str) -> None:
+    asked = ask(LLAMA, 1, strategy="ddp", framework=framework, lora={"rank": 16})
+    changes = [*list_savings(choose(asked), asked, auto=False)]
+    assert changes
+    assert not any("lora" in change for change in changes)
+
+
 @pytest.mark.parametrize("name", ["fsdp2", "zero3"])
-def test_what_cannot_shard_its_weights_is_helped_by_another_strategy_alone(name: str) -> None:
+def test_what_cannot_shard_its_weights_is_helped_by_another_strategy_or_4_bits(name: str) -> None:
     words: dict[str, Any] = {"framework": "hf-trainer", "lora": {"bits": 8}, "strategy": name}
     asked = ask(LLAMA, **words, micro_batch=1, seq_len=8192)
     levers = find_help(choose(asked), asked).levers
     assert levers
-    whole = {"train.strategy: ddp", "train.strategy: zero1"}
-    assert all(whole & {*lever.changes} for lever in levers)
-    assert all(lever.verdict == "fits" for lever in levers)
+    able = {"train.strategy: ddp", "train.strategy: zero1", BITS}
+    assert all(able & {*lever.changes} for lever in levers)
+    assert all(lever.verdict == "fits" or BITS in lever.changes for lever in levers)
 
 
 def test_the_fastest_that_keeps_the_global_batch_is_an_entry() -> None:

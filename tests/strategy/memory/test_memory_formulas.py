@@ -51,6 +51,21 @@ def test_a_formula_has_its_inputs_as_numbers() -> None:
     )
 
 
+@given(setups())
+def test_what_own_runs_correct_is_a_factor_of_the_same_formula(setup: Setup) -> None:
+    memory = estimate(setup)
+    pairs = zip(
+        explain_memory(setup, memory).components,
+        explain_memory(setup, memory.scale(1.25), 1.25).components,
+        strict=True,
+    )
+    for plain, corrected in pairs:
+        assert corrected.bytes == 1.25 * plain.bytes
+        head, colon, terms = plain.formula.partition(": ")
+        told = f"{head}: ({terms}) x 1.25 measured / estimated, in your runs" if colon else ""
+        assert corrected.formula == told
+
+
 def test_terms_multiply_and_divide() -> None:
     term = Term(((2.0, "B"), (3.0 * GIB, "elements")), ((4.0, "ranks"),))
     assert term.bytes == 1.5 * GIB
