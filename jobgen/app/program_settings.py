@@ -141,13 +141,15 @@ def is_set(setting: str, ready: PreparedJob) -> bool:
 
 
 def is_of_program(setting: str, ready: PreparedJob) -> bool:
-    """Whether the program alone has a setting of ``train``: jobgen passes no loss, and no option
-    that stands in ``run``."""
+    """Whether the program alone has a setting of ``train``: a loss that jobgen does not pass, or an
+    option that stands in ``run``."""
     section, _, rest = setting.partition(".")
     key, _, word = rest.partition("=")
     if section != "train":
         return False
-    return key == "loss" or bool(find_written(ready.job, _get_framework(ready), key, word))
+    if key == "loss" and not name_passed([setting], ready):
+        return True
+    return bool(find_written(ready.job, _get_framework(ready), key, word))
 
 
 def _join_scripts(ready: PreparedJob) -> bytes:

@@ -17,7 +17,7 @@ from jobgen.resolve.deepspeed_files import check_configs
 from jobgen.resolve.inputs import Inputs
 from jobgen.resolve.measured import check_measured
 from jobgen.resolve.model_file import check_layer_classes, check_model_file
-from jobgen.resolve.planned_only import check_passed, note_unapplied
+from jobgen.resolve.planned_only import check_passed, note_computing, note_unapplied
 from jobgen.resolve.planner_request import PlannerRequest
 from jobgen.resolve.quantized import check_quantized, note_quantized
 from jobgen.resolve.run_values import adopt_arguments
@@ -93,6 +93,7 @@ def plan_training(look: Inputs, size: Shape, launcher: str, runs: Program, sized
         *run_notes.note_batch_search(runs.argv, decided),
         *_name_fewer_ranks(decided, size),
         *note_unapplied(adopted.train, decided, train),
+        *note_computing(decided),
         *note_quantized(look, decided, train),
     )
     checks = (

@@ -185,7 +185,7 @@ LESS_LOSS = Remedy("no logits", "jobgen submit job.yaml --set train.loss=fused")
 @pytest.mark.parametrize(
     ("framework", "text"),
     [
-        ("hf-trainer", "set --use_liger_kernel true: no logits"),
+        ("hf-trainer", "set --use_liger_kernel=true: no logits"),
         ("torchtitan", "set the loss to one in chunks (ChunkedLossWrapper) in the program"),
         ("", "set the loss to a fused cross-entropy, such as Liger's, in the program: no logits"),
     ],
@@ -210,7 +210,13 @@ def test_a_loss_and_an_option_of_run_are_settings_of_the_program(
     train = "train: {framework: hf-trainer, strategy: ddp}\n"
     program = "train.py --per_device_train_batch_size 4"
     assert fix(world, LESS_LOSS, program, train) == [
-        Remedy("set --use_liger_kernel true: no logits")
+        Remedy(
+            "--use_liger_kernel=true; no logits",
+            "jobgen submit job.yaml --set train.loss=fused -c local",
+        )
+    ]
+    assert fix(world, LESS_LOSS, program, train.replace("hf-trainer", "none")) == [
+        Remedy("set the loss to a fused cross-entropy, such as Liger's, in the program: no logits")
     ]
     assert fix(world, SMALLER, program, train) == [
         Remedy("set --per_device_train_batch_size 1 in run, job.yaml:5: keep the batch")

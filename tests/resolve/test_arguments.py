@@ -46,6 +46,18 @@ def differing(run: str, train: str, **facts: object) -> list[PlanCheck]:
             "set activation_checkpointing: full under train:",
         ),
         (
+            f"framework: hf-trainer, {LLAMA}, loss: fused",
+            "train.py --use_liger_kernel False",
+            "run: --use_liger_kernel False, but train.loss is fused",
+            "set loss: plain under train:",
+        ),
+        (
+            f"framework: hf-trainer, {LLAMA}, compiled: true",
+            "train.py --torch_compile=false",
+            "run: --torch_compile false, but train.compiled is true",
+            "set compiled: false under train:",
+        ),
+        (
             f"framework: megatron, {LLAMA}, micro_batch: 1",
             "pretrain_gpt.py --optimizer sgd",
             "run: --optimizer sgd, but the plan assumes optimizer: adamw",

@@ -61,9 +61,9 @@ _LOSSES = {
 
 
 def note_loss(change: str, framework: str) -> str:
-    """How the program gets a changed loss: by its framework's option, if it has one; empty for
-    other changes."""
+    """How the program gets a changed loss: by the option that jobgen passes, if its framework has
+    one; empty for other changes."""
     if change not in _LOSSES:
         return ""
     option = name_setting(framework, "loss", change.partition(": ")[2])
-    return f"{option} in run" if option else _LOSSES[change]
+    return f"{option}, needs liger-kernel" if option else _LOSSES[change]
