@@ -38,6 +38,10 @@ _BATCH = {
 }
 
 
+EXCLUDED = {"zero": "--fsdp", "fsdp": "--deepspeed", "fsdp2": "--deepspeed"}
+"""Family of a strategy → the option of ``run`` that the Trainer rejects beside it."""
+
+
 def configure(request: FrameworkRequest) -> Configured:
     """The words, and the files that they name."""
     family = request.strategy.trait.family
