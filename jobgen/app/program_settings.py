@@ -37,7 +37,8 @@ _PHRASES = {
 def describe_setting(value: str, framework: str = "", job: Loaded[JobSpec] | None = None) -> str:
     """``train.timeout=2h`` as the program has it; empty for what jobgen alone does.
 
-    An option that ``run`` has goes before a name of the framework, and that before jobgen's own.
+    A key that the job sets and jobgen passes goes before an option that ``run`` has, and that
+    before a name of the framework.
     """
     section, dot, rest = value.partition(".")
     if section == "env":
@@ -52,12 +53,31 @@ def describe_setting(value: str, framework: str = "", job: Loaded[JobSpec] | Non
         word = get_small_loss(framework) or ""
     if not word or not can_set(framework, key, word):
         return ""
+    if job and (passed := _find_key(job, framework, key, word)):
+        return passed
     if job and (written := find_written(job, framework, key, word)):
         return written
     name = name_setting(framework, key, word)
     if name.endswith(_CONFIGURED):
         name += f" ({name_setting('deepspeed', key, word)} in FILE)"
     return f"{name} {locate_settings(framework)}".rstrip() if name else _name_key(key, word, job)
+
+
+def _find_key(job: Loaded[JobSpec], framework: str, key: str, word: str) -> str:
+    """The key of ``train`` with the other value, and its place, if the job sets it and jobgen
+    passes it to the program; else empty."""
+    from jobgen.strategy.frameworks import MODULES
+
+    train, place = job.value.train, _name_place(job, key)
+    passes = train is not None and framework == train.framework and framework in MODULES
+    return f"train.{key}: {word}, {place}" if passes and place else ""
+
+
+def _name_place(job: Loaded[JobSpec], key: str) -> str:
+    """The line at which the job sets a key of ``train``; empty if none does."""
+    path = ("train", *key.split("."))
+    place = job.find_place(*path) if path in {*job.places, *job.overrides} else None
+    return f"{place.file}:{place.line}" if place and place.line else ""
 
 
 def find_written(job: Loaded[JobSpec], framework: str, key: str, word: str) -> str:
@@ -82,9 +102,8 @@ def _name_key(key: str, word: str, job: Loaded[JobSpec] | None) -> str:
     """A setting in words, and where the job sets jobgen's key of it for its plan."""
     from jobgen.strategy.spec import TRAITS
 
-    path = ("train", *key.split("."))
-    place = job.find_place(*path) if job and path in {*job.places, *job.overrides} else None
-    also = f", and train.{key} in {place.file}:{place.line}" if place and place.line else ""
+    place = _name_place(job, key) if job else ""
+    also = f", and train.{key} in {place}" if place else ""
     value = _LOSSES.get(word, word) if key == "loss" else word
     value = TRAITS[word].title if key == "strategy" and word in TRAITS else value
     phrase = _PHRASES.get(key, f"{key}={{}}").format(value)
