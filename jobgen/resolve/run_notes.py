@@ -14,19 +14,28 @@ if TYPE_CHECKING:
 def note_repeated(
     words: tuple[str, ...], args: tuple[Word, ...], reported: set[str]
 ) -> Iterator[Note]:
-    """The options that run has too, with other values: of two alike, programs take the last."""
+    """The options that run has too, with other values: of two alike, programs take the last. Those
+    that recompute layers are compared with the strategy, which may do so itself."""
     from jobgen.strategy import Note
+    from jobgen.strategy.frameworks.hf_trainer import RECOMPUTES
     from jobgen.strategy.frameworks.program_options import read_values
 
+    reported = {*reported, *RECOMPUTES}
     own, added = read_values(words), read_values([str(arg) for arg in args])
     both = [
-        name
+        f"{name} {_plain(own[name])} (train: {_plain(added[name])})"
         for name in added
-        if name in own and name not in reported and _plain(own[name]) != _plain(added[name])
+        if name in own and name not in reported and not _is_same(own[name], added[name])
     ]
     if both:
         message = f"run: also sets {', '.join(both)}; options from train: come last and win"
         yield Note(message, ("run",))
+
+
+def _is_same(one: str | None, other: str | None) -> bool:
+    """Whether a program reads two values alike: case makes no difference to a flag's."""
+    values = {_plain(value) for value in (one, other)}
+    return len(values) == 1 or {value.lower() for value in values} <= {"true", "1", "yes"}
 
 
 def _plain(value: str | None) -> str:
@@ -47,13 +56,11 @@ def note_other_model(words: tuple[str, ...], arch: Architecture | None) -> Itera
     for option in _MODEL_OPTIONS:
         other = find_model(own.get(option) or "")
         if other and arch and arch.vocab and build_model(other).count != build_model(arch).count:
-            yield Note(
-                (
-                    f"run: has {option} {own[option]}, but train.model has other sizes: the "
-                    "estimates are for train.model"
-                ),
-                ("run",),
+            message = (
+                f"run: has {option} {own[option]}, but train.model has other sizes: the estimates "
+                "are for train.model"
             )
+            yield Note(message, ("run",), "warning", f"set train.model to {own[option]}")
 
 
 def note_batch_search(words: tuple[str, ...], decided: Strategy) -> Iterator[Note]:

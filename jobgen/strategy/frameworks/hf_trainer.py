@@ -28,7 +28,7 @@ OPTIMIZERS = {
 }
 """Optimizer → its word in ``OptimizerNames``, which has neither momentum nor muon. AdamW is the
 default."""
-_RECOMPUTES = ("--gradient_checkpointing", "--activation_checkpointing")
+RECOMPUTES = ("--gradient_checkpointing", "--activation_checkpointing")
 _BOTH = "FSDP recomputes the layers; the Trainer rejects both"
 """transformers 5.23, trainer.py, ``create_accelerator_and_postprocess``. The second name is new in
 transformers 5, and wins there."""
@@ -101,7 +101,7 @@ def _training(request: FrameworkRequest) -> Iterator[ProgramOption]:
     if recomputes and strategy.trait.family not in {"fsdp", "fsdp2"}:
         yield ProgramOption("--gradient_checkpointing", "true")
     elif recomputes:
-        own = (name for name in _RECOMPUTES if _has(request, name))
+        own = (name for name in RECOMPUTES if _has(request, name))
         yield from (ProgramOption(name, "false", _BOTH) for name in own)
     if strategy.timeout is not None:
         yield ProgramOption("--ddp_timeout", strategy.timeout)
