@@ -45,6 +45,7 @@ def describe_setting(value: str, framework: str = "", job: Loaded[JobSpec] | Non
         return rest
     if section != "train":
         return f"--{rest or value} for sbatch" if dot or value.startswith("mem=") else ""
+    from jobgen.strategy.frameworks.torchtitan import RECOMPUTE
     from jobgen.strategy.setting_names import can_set, locate_settings, name_setting
     from jobgen.strategy.supported import get_small_loss
 
@@ -53,14 +54,17 @@ def describe_setting(value: str, framework: str = "", job: Loaded[JobSpec] | Non
         word = get_small_loss(framework) or ""
     if not word or not can_set(framework, key, word):
         return ""
-    if job and (passed := _find_key(job, framework, key, word)):
-        return passed
-    if job and (written := find_written(job, framework, key, word)):
+    written = job and (
+        _find_key(job, framework, key, word) or find_written(job, framework, key, word)
+    )
+    if written:
         return written
     name = name_setting(framework, key, word)
     if name.endswith(_CONFIGURED):
         name += f" ({name_setting('deepspeed', key, word)} in FILE)"
-    return f"{name} {locate_settings(framework)}".rstrip() if name else _name_key(key, word, job)
+    # a command of torchtitan's parser stands last
+    where = "at the end of run" if name.startswith(RECOMPUTE) else locate_settings(framework)
+    return f"{name} {where}".rstrip() if name else _name_key(key, word, job)
 
 
 def _find_key(job: Loaded[JobSpec], framework: str, key: str, word: str) -> str:

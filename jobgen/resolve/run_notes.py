@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from jobgen.model.train import Train
     from jobgen.shell import Word
     from jobgen.strategy import Note, Strategy
     from jobgen.strategy.shapes import Architecture
@@ -77,3 +78,37 @@ def note_batch_search(words: tuple[str, ...], decided: Strategy) -> Iterator[Not
         )
         hint = "to plan for a smaller one, set micro_batch under train:"
         yield Note(message, ("run",), hint=hint)
+
+
+_ADAPTERS = {
+    "--use_peft": "set lora: 16 under train:",
+    "--load_in_4bit": "set lora: {rank: 16, bits: 4} under train:",
+    "--load_in_8bit": "set lora: {rank: 16, bits: 8} under train:",
+}
+"""Options of trl's ModelConfig for adapters and quantized weights → the key that counts them."""
+
+
+def note_uncounted(words: tuple[str, ...], train: Train) -> Iterator[Note]:
+    """Options of the Trainer's programs that change the memory, and that the plan does not
+    count."""
+    from jobgen.data import run_arguments
+    from jobgen.strategy import Note
+    from jobgen.strategy.frameworks.program_options import read_values
+
+    own = {
+        name.replace("-", "_").replace("__", "--", 1): v for name, v in read_values(words).items()
+    }
+    if _plain(own.get("--attn_implementation")) == "eager":
+        message = (
+            "run: --attn_implementation eager keeps the attention scores in memory, but the plan "
+            "assumes FlashAttention or SDPA"
+        )
+        yield Note(message, ("run",), "warning", "set --attn_implementation sdpa in run:")
+    known = {word for row in run_arguments() if row.name == "optim" for word in row.values}
+    optimizer = _plain(own.get("--optim", train.optimizer))
+    if "--optim" in own and "$" not in optimizer and optimizer not in known:
+        message = f"run: --optim {optimizer} is not counted; the plan is for {train.optimizer}"
+        yield Note(message, ("run",), "warning")
+    for option, hint in _ADAPTERS.items() if train.lora is None else ():
+        if option in own and _plain(own[option]).lower() == "true":
+            yield Note(f"run: {option} is not counted in the plan", ("run",), "warning", hint)

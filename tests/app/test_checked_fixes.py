@@ -175,6 +175,10 @@ def test_a_log_names_the_options_of_its_framework() -> None:
     assert generalize([SMALLER], "torchtitan") == [
         Remedy("set --training.local_batch_size 1: keep the batch")
     ]
+    full = Remedy("", "jobgen submit job.yaml --set train.activation_checkpointing=full")
+    assert generalize([full], "torchtitan") == [
+        Remedy("set activation-checkpoint:full at the end of run")
+    ]
     assert not generalize([SHARDED], "megatron")
 
 
