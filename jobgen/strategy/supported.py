@@ -112,7 +112,7 @@ def _read(train: Train, path: tuple[str, ...]) -> tuple[Any, Any]:
     return getattr(form, path[-1]), form.keys[path[-1]].default
 
 
-_WITHOUT_BITSANDBYTES = ("megatron", "torchtitan")
+WITHOUT_BITSANDBYTES = ("megatron", "torchtitan")
 """Frameworks that quantize in ways of their own."""
 
 
@@ -129,4 +129,4 @@ def can_shard(name: str, train: Train, framework: str) -> bool:
     integers = train.lora is not None and train.lora.bits == 8
     trait = TRAITS[name]
     sharded = trait.family in {"fsdp", "fsdp2"} or (trait.family, trait.stage) == ("zero", 3)
-    return not (integers and sharded) or framework in _WITHOUT_BITSANDBYTES
+    return not (integers and sharded) or framework in WITHOUT_BITSANDBYTES

@@ -72,6 +72,7 @@ def test_a_typo_is_answered_with_the_word() -> None:
     assert "fsdp" in f"{found.message} {found.hint}"
     found = problem("{gradient_acumulation: 2}")
     assert "gradient_accumulation" in f"{found.message} {found.hint}"
+    assert problem("{lora: {rank:16}}").hint == "write 'rank: 16', with a space after the colon"
 
 
 @pytest.mark.parametrize(
