@@ -122,10 +122,10 @@ def find_logged_job(
     return job if names and any(pattern.search(text) for text in texts) else None
 
 
-def find_logged_cluster(world: World, job: Loaded[JobSpec]) -> str:
-    """The cluster that a job file names, if it has a profile and the job can be planned there;
-    else empty."""
-    name = job.value.cluster or ""
+def find_logged_cluster(world: World, job: Loaded[JobSpec], asked: str) -> str:
+    """The cluster that is asked for, else the one that a job file names, if it has a profile and
+    the job can be planned there; else empty."""
+    name = asked or job.value.cluster or ""
     ready = _prepare(world, FailedJob(Path("job.yaml"), name, name), ()) if name else None
     return name if ready is not None else ""
 
@@ -167,7 +167,9 @@ def _check_submit(world: World, job: FailedJob, remedy: Remedy) -> Remedy | None
         return None
     if sets and (_changes_nothing(before, after) or (trains and _is_unread(after))):
         return _name_own(remedy, before or after, job)
-    return None if trains and _is_too_much(after) else _propose(remedy, job, sets, after)
+    if _is_too_much(after):
+        return None if trains else _name_own(remedy, after, job)
+    return _propose(remedy, job, sets, after)
 
 
 def _propose(
@@ -222,7 +224,7 @@ def _changes_nothing(before: PreparedJob | None, after: PreparedJob) -> bool:
 
 
 def _is_too_much(ready: PreparedJob) -> bool:
-    """Whether the planner's memory makes ``submit`` refuse the job."""
+    """Whether ``submit`` refuses the job because the planner's memory does not fit."""
     return ready.plan.estimate is not None and ready.plan.estimate.verdict == "no"
 
 

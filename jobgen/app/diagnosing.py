@@ -49,29 +49,31 @@ class Diagnosed(NamedTuple):
         return text.replace(f"{self.record.directory}/src/", "") if self.record else text
 
 
-def diagnose(world: World, words: Sequence[str]) -> Diagnosed:
+def diagnose(world: World, words: Sequence[str], cluster: str = "") -> Diagnosed:
     """The first failure of a run, or of what these files and folders hold.
 
-    A path that exists counts before a run of that name. Raises Missing, Unreachable, JobgenError.
+    A path that exists counts before a run of that name. On ``cluster`` the job file of the current
+    folder is planned, if logs are of its program; else on the one that it names.
+    Raises Missing, Unreachable, JobgenError.
     """
     if list(words) == ["-"]:
-        return _diagnose_stdin(world)
+        return _diagnose_stdin(world, cluster)
     paths = [Path(word) for word in words]
     missing = [str(path) for path in paths if not path.exists()]
     if not missing:
-        return _diagnose_paths(world, paths)
+        return _diagnose_paths(world, paths, cluster)
     if len(words) > 1 or "/" in missing[0] or missing[0].endswith(_LOG_NAMES):
         raise Missing(f"no such file or folder: {missing[0]}", hint="list your runs: jobgen ls")
     return _diagnose_run(world, words[0])
 
 
-def _diagnose_stdin(world: World) -> Diagnosed:
+def _diagnose_stdin(world: World, cluster: str) -> Diagnosed:
     """What a pipe holds, by way of a file: only a part of a large log is read."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "stdin"
         with path.open("wb") as file:
             shutil.copyfileobj(sys.stdin.buffer, file)
-        found = _diagnose_paths(world, [path])
+        found = _diagnose_paths(world, [path], cluster)
     cause = found.cause and found.cause._replace(file="-")
     return found._replace(what="standard input", cause=cause)
 
@@ -111,7 +113,7 @@ def _remark(transport: Transport, record: RunRecord) -> str:
     return find_remark(evidence) if evidence is not None else ""
 
 
-def _diagnose_paths(world: World, paths: Sequence[Path]) -> Diagnosed:
+def _diagnose_paths(world: World, paths: Sequence[Path], cluster: str) -> Diagnosed:
     from jobgen.diagnose import find_cause
     from jobgen.diagnose.remarks import find_remark
 
@@ -120,15 +122,16 @@ def _diagnose_paths(world: World, paths: Sequence[Path]) -> Diagnosed:
     what = " ".join(map(str, paths))
     if cause is None:
         return Diagnosed(what, None, None, files, remark=find_remark(evidence))
-    remedies = _list_logged_remedies(world, cause, [log.text for log in evidence.logs])
+    texts = [log.text for log in evidence.logs]
+    remedies = _list_logged_remedies(world, cause, texts, cluster)
     return Diagnosed(what, cause, None, files, tuple(remedies))
 
 
 def _list_logged_remedies(
-    world: World, cause: FailureCause, texts: Sequence[str]
+    world: World, cause: FailureCause, texts: Sequence[str], cluster: str
 ) -> Sequence[Remedy]:
     """What to do about a failure that logs alone show; commands, where the job file of the current
-    folder starts their program and names its cluster."""
+    folder starts their program, and its cluster is given or named in it."""
     from jobgen.app.checked_fixes import (
         FailedJob,
         find_logged_cluster,
@@ -141,10 +144,11 @@ def _list_logged_remedies(
 
     framework = recognize_framework(list_frame_files(texts))
     job = find_logged_job(world, texts, framework)
-    if job is not None and (cluster := find_logged_cluster(world, job)):
+    if job is not None and (cluster := find_logged_cluster(world, job, cluster)):
         failed = FailedJob(Path("job.yaml"), cluster, cluster, lines=cause.lines)
         return try_fixes(world, failed, list_remedies(cause, cluster=cluster))
-    return generalize(list_remedies(cause), framework, job)
+    planned = job.value.train.framework if job and job.value.train else None
+    return generalize(list_remedies(cause), framework or planned or "", job)
 
 
 def _gather(paths: Sequence[Path]) -> tuple[Evidence, int]:

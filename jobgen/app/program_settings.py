@@ -37,13 +37,15 @@ _PHRASES = {
 def describe_setting(value: str, framework: str = "", job: Loaded[JobSpec] | None = None) -> str:
     """``train.timeout=2h`` as the program has it; empty for what jobgen alone does.
 
-    An option that ``run`` has goes before a name of the framework, and that before jobgen's own.
+    A key that the job sets and jobgen passes goes before an option that ``run`` has, and that
+    before a name of the framework.
     """
     section, dot, rest = value.partition(".")
     if section == "env":
         return rest
     if section != "train":
         return f"--{rest or value} for sbatch" if dot or value.startswith("mem=") else ""
+    from jobgen.strategy.frameworks.torchtitan import RECOMPUTE
     from jobgen.strategy.setting_names import can_set, locate_settings, name_setting
     from jobgen.strategy.supported import get_small_loss
 
@@ -52,12 +54,34 @@ def describe_setting(value: str, framework: str = "", job: Loaded[JobSpec] | Non
         word = get_small_loss(framework) or ""
     if not word or not can_set(framework, key, word):
         return ""
-    if job and (written := find_written(job, framework, key, word)):
+    written = job and (
+        _find_key(job, framework, key, word) or find_written(job, framework, key, word)
+    )
+    if written:
         return written
     name = name_setting(framework, key, word)
     if name.endswith(_CONFIGURED):
         name += f" ({name_setting('deepspeed', key, word)} in FILE)"
-    return f"{name} {locate_settings(framework)}".rstrip() if name else _name_key(key, word, job)
+    # a command of torchtitan's parser stands last
+    where = "at the end of run" if name.startswith(RECOMPUTE) else locate_settings(framework)
+    return f"{name} {where}".rstrip() if name else _name_key(key, word, job)
+
+
+def _find_key(job: Loaded[JobSpec], framework: str, key: str, word: str) -> str:
+    """The key of ``train`` with the other value, and its place, if the job sets it and jobgen
+    passes it to the program; else empty."""
+    from jobgen.strategy.frameworks import MODULES
+
+    train, place = job.value.train, _name_place(job, key)
+    passes = train is not None and framework == train.framework and framework in MODULES
+    return f"train.{key}: {word}, {place}" if passes and place else ""
+
+
+def _name_place(job: Loaded[JobSpec], key: str) -> str:
+    """The line at which the job sets a key of ``train``; empty if none does."""
+    path = ("train", *key.split("."))
+    place = job.find_place(*path) if path in {*job.places, *job.overrides} else None
+    return f"{place.file}:{place.line}" if place and place.line else ""
 
 
 def find_written(job: Loaded[JobSpec], framework: str, key: str, word: str) -> str:
@@ -82,9 +106,8 @@ def _name_key(key: str, word: str, job: Loaded[JobSpec] | None) -> str:
     """A setting in words, and where the job sets jobgen's key of it for its plan."""
     from jobgen.strategy.spec import TRAITS
 
-    path = ("train", *key.split("."))
-    place = job.find_place(*path) if job and path in {*job.places, *job.overrides} else None
-    also = f", and train.{key} in {place.file}:{place.line}" if place and place.line else ""
+    place = _name_place(job, key) if job else ""
+    also = f", and train.{key} in {place}" if place else ""
     value = _LOSSES.get(word, word) if key == "loss" else word
     value = TRAITS[word].title if key == "strategy" and word in TRAITS else value
     phrase = _PHRASES.get(key, f"{key}={{}}").format(value)
@@ -141,13 +164,15 @@ def is_set(setting: str, ready: PreparedJob) -> bool:
 
 
 def is_of_program(setting: str, ready: PreparedJob) -> bool:
-    """Whether the program alone has a setting of ``train``: jobgen passes no loss, and no option
-    that stands in ``run``."""
+    """Whether the program alone has a setting of ``train``: a loss that jobgen does not pass, or an
+    option that stands in ``run``."""
     section, _, rest = setting.partition(".")
     key, _, word = rest.partition("=")
     if section != "train":
         return False
-    return key == "loss" or bool(find_written(ready.job, _get_framework(ready), key, word))
+    if key == "loss" and not name_passed([setting], ready):
+        return True
+    return bool(find_written(ready.job, _get_framework(ready), key, word))
 
 
 def _join_scripts(ready: PreparedJob) -> bytes:

@@ -136,6 +136,9 @@ def _hint(key: Unknown, close: str) -> str:
     if close and close != key.word:  # a name that is exactly right elsewhere comes first
         close = "" if _stands_elsewhere(key) else close
     if close:
+        joined = re.fullmatch(r"(\w+):(\S+)", key.word)
+        if joined and joined[1] == close:
+            return f"write '{close}: {joined[2]}', with a space after the colon"
         return f"did you mean '{close}'?"
     guesses = _guess_inside if len(key.path) > 1 else _guess_at_top
     return guesses(key) or _known(key.top, key.path)

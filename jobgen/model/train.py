@@ -213,10 +213,18 @@ class Train(Form):
         default="plain",
         doc=(
             "How the program computes the loss from the logits: plain (all at once, in fp32), "
-            "compiled, chunked, or fused with the output layer (Liger)."
+            "compiled, chunked, or fused with the output layer (Liger). hf-trainer is passed "
+            "--use_liger_kernel for fused; other programs compute it themselves."
         ),
     )
-    compiled: bool = key(YES, default=False, doc="The program compiles its layers.")
+    compiled: bool = key(
+        YES,
+        default=False,
+        doc=(
+            "The program compiles its layers. hf-trainer is passed --torch_compile, torchtitan "
+            "--compile.enable; other programs call torch.compile themselves."
+        ),
+    )
     seq_len: int | None = key(_COUNT, default=None, doc="Tokens per sequence.", example="4096")
     micro_batch: int | None = key(
         _COUNT, default=None, doc="Samples per rank and forward pass.", example="2"

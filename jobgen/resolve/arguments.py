@@ -119,16 +119,14 @@ def read_arguments(look: Inputs, placed: PlacedProgram, framework: str) -> Itera
     """The arguments of a program that the table knows, and the keys of files that they name."""
     table = _table(framework)
     for option in read_options(placed.program):
-        row, value = table.get(option.name), option.value
-        if row is None:
-            continue
-        place = locate_word(look, placed, option.flag)
+        value, place = option.value, locate_word(look, placed, option.flag)
         name = option.flag.text.partition("=")[0]
-        if row.is_file:
-            yield from _read_file(look, value, place)
-        elif not option.expands and (values := _translate(row, value)):
-            shown = f"{name} {value}".rstrip()
-            yield FoundArgument(row, shown if _takes(row, value) else name, values, place)
+        for row in table.get(option.name, ()):
+            if row.is_file:
+                yield from _read_file(look, value, place)
+            elif not option.expands and (values := _translate(row, value)):
+                shown = f"{name} {value}".rstrip()
+                yield FoundArgument(row, shown if _takes(row, value) else name, values, place)
 
 
 class ParsedOption(NamedTuple):
@@ -159,16 +157,21 @@ def find_option(
 ) -> tuple[RunArgument, ParsedOption] | None:
     """The last option of a program for a key of ``train``, which wins; None if it has none."""
     table = _table(framework)
-    known = ((table.get(option.name), option) for option in read_options(program))
-    return next(((row, option) for row, option in [*known][::-1] if row and row.key == key), None)
+    known = [(row, o) for o in read_options(program) for row in table.get(o.name, ())]
+    return next(((row, option) for row, option in known[::-1] if row.key == key), None)
 
 
 @cache
-def _table(framework: str) -> Mapping[str, RunArgument]:
-    """Plain name → row: of the framework, and the distinct names of the others."""
+def _table(framework: str) -> Mapping[str, tuple[RunArgument, ...]]:
+    """Plain name → rows, one a key: of the framework, and the distinct names of the others."""
     rows = [row for row in run_arguments() if row.framework != FILE]
-    others = {normalize_option(row.name): row for row in rows if row.distinct or row.is_file}
-    return others | {normalize_option(row.name): row for row in rows if row.framework == framework}
+    others = {normalize_option(row.name): (row,) for row in rows if row.distinct or row.is_file}
+    own: dict[str, tuple[RunArgument, ...]] = {}
+    for row in rows:
+        if row.framework == framework:
+            name = normalize_option(row.name)
+            own[name] = (*own.get(name, ()), row)
+    return others | own
 
 
 def normalize_option(name: str) -> str:

@@ -51,6 +51,29 @@ _OPTIMIZER = {
     ),
 }
 """What each does, and how it is given an optimizer that it has (``supported.OPTIMIZERS``)."""
+_LOSS = {
+    "megatron": _Unpassed("Megatron-LM computes the loss from all logits, in place", "remove loss"),
+    "torchtitan": _Unpassed("torchtitan has a chunked loss and no fused one", "set loss: chunked"),
+    "hf-trainer": _Unpassed(
+        "the Trainer has an option for a fused loss only",
+        "set loss: fused, or compute it so in the program",
+    ),
+}
+"""Frameworks that lack some kinds of loss (``supported.get_small_loss``)."""
+_COMPILED = {
+    "megatron": _Unpassed("Megatron-LM compiles single functions and no layers", "remove compiled"),
+}
+"""Megatron-LM core 0.16.1, core/jit.py (``jit_fuser``)."""
+_PASSED_LOSSES = {"hf-trainer": ("fused",), "torchtitan": ("chunked", "compiled")}
+"""Framework → kinds of loss that an option or a configuration of it has."""
+_COMPILES = ("hf-trainer", "torchtitan")
+"""Frameworks that have an option which compiles the layers."""
+_LOSS_WORDS = {
+    "compiled": "compile it with torch.compile",
+    "chunked": "compute it in chunks",
+    "fused": "compute it with Liger or cut cross entropy",
+}
+"""What a program does that computes its loss itself."""
 _MASTER = {
     "Megatron-LM": "remove pure",
     "DeepSpeed": "remove pure, or set train.config to a configuration that keeps no such copy",
@@ -82,6 +105,11 @@ def _list_unpassed(
     passed |= framework == "hf-trainer" and has_optimizer(framework, decided.optimizer)
     if decided.optimizer != "adamw" and not passed and framework in _OPTIMIZER:
         yield "optimizer", f": {decided.optimizer}", _explain_optimizer(framework, decided)
+    lossless = decided.loss not in ("plain", *_PASSED_LOSSES.get(framework, ()))
+    if lossless and framework in _LOSS:
+        yield "loss", f": {decided.loss}", _LOSS[framework]
+    if decided.compiled and framework in _COMPILED:
+        yield "compiled", "", _COMPILED[framework]
     if decided.pure and (program := _name_master(decided)):
         yield (
             "pure",
@@ -126,6 +154,22 @@ def note_set_by_hand(look: Inputs, decided: Strategy, train: Train) -> Iterator[
             f"the program must apply {decided.trait.title} itself"
         )
         yield Note(message, ("train", "strategy"))
+
+
+def note_computing(decided: Strategy) -> Iterator[Note]:
+    """What of the loss and of compiled layers the program must do, as no option passes it."""
+    from jobgen.strategy import Note
+
+    framework = decided.framework
+    if decided.loss == "chunked" and framework == "torchtitan":
+        message = "train.loss: chunked needs a ChunkedLossWrapper in the function of --config"
+        yield Note(message, ("train", "loss"))
+    elif decided.loss in _LOSS_WORDS and framework not in _LOSS:
+        message = f"train.loss: {decided.loss} is only counted in the plan; the program must "
+        yield Note(message + _LOSS_WORDS[decided.loss], ("train", "loss"))
+    if decided.compiled and framework not in (*_COMPILED, *_COMPILES):
+        message = "train.compiled is only counted in the plan; the program must call torch.compile"
+        yield Note(message, ("train", "compiled"))
 
 
 def note_unapplied(asked: Train, decided: Strategy, train: Train) -> Iterator[Note]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from jobgen.model.train import Train
     from jobgen.shell import Word
     from jobgen.strategy import Note, Strategy
     from jobgen.strategy.shapes import Architecture
@@ -14,19 +15,28 @@ if TYPE_CHECKING:
 def note_repeated(
     words: tuple[str, ...], args: tuple[Word, ...], reported: set[str]
 ) -> Iterator[Note]:
-    """The options that run has too, with other values: of two alike, programs take the last."""
+    """The options that run has too, with other values: of two alike, programs take the last. Those
+    that recompute layers are compared with the strategy, which may do so itself."""
     from jobgen.strategy import Note
+    from jobgen.strategy.frameworks.hf_trainer import RECOMPUTES
     from jobgen.strategy.frameworks.program_options import read_values
 
+    reported = {*reported, *RECOMPUTES}
     own, added = read_values(words), read_values([str(arg) for arg in args])
     both = [
-        name
+        f"{name} {_plain(own[name])} (train: {_plain(added[name])})"
         for name in added
-        if name in own and name not in reported and _plain(own[name]) != _plain(added[name])
+        if name in own and name not in reported and not _is_same(own[name], added[name])
     ]
     if both:
         message = f"run: also sets {', '.join(both)}; options from train: come last and win"
         yield Note(message, ("run",))
+
+
+def _is_same(one: str | None, other: str | None) -> bool:
+    """Whether a program reads two values alike: case makes no difference to a flag's."""
+    values = {_plain(value) for value in (one, other)}
+    return len(values) == 1 or {value.lower() for value in values} <= {"true", "1", "yes"}
 
 
 def _plain(value: str | None) -> str:
@@ -47,13 +57,11 @@ def note_other_model(words: tuple[str, ...], arch: Architecture | None) -> Itera
     for option in _MODEL_OPTIONS:
         other = find_model(own.get(option) or "")
         if other and arch and arch.vocab and build_model(other).count != build_model(arch).count:
-            yield Note(
-                (
-                    f"run: has {option} {own[option]}, but train.model has other sizes: the "
-                    "estimates are for train.model"
-                ),
-                ("run",),
+            message = (
+                f"run: has {option} {own[option]}, but train.model has other sizes: the estimates "
+                "are for train.model"
             )
+            yield Note(message, ("run",), "warning", f"set train.model to {own[option]}")
 
 
 def note_batch_search(words: tuple[str, ...], decided: Strategy) -> Iterator[Note]:
@@ -70,3 +78,37 @@ def note_batch_search(words: tuple[str, ...], decided: Strategy) -> Iterator[Not
         )
         hint = "to plan for a smaller one, set micro_batch under train:"
         yield Note(message, ("run",), hint=hint)
+
+
+_ADAPTERS = {
+    "--use_peft": "set lora: 16 under train:",
+    "--load_in_4bit": "set lora: {rank: 16, bits: 4} under train:",
+    "--load_in_8bit": "set lora: {rank: 16, bits: 8} under train:",
+}
+"""Options of trl's ModelConfig for adapters and quantized weights → the key that counts them."""
+
+
+def note_uncounted(words: tuple[str, ...], train: Train) -> Iterator[Note]:
+    """Options of the Trainer's programs that change the memory, and that the plan does not
+    count."""
+    from jobgen.data import run_arguments
+    from jobgen.strategy import Note
+    from jobgen.strategy.frameworks.program_options import read_values
+
+    own = {
+        name.replace("-", "_").replace("__", "--", 1): v for name, v in read_values(words).items()
+    }
+    if _plain(own.get("--attn_implementation")) == "eager":
+        message = (
+            "run: --attn_implementation eager keeps the attention scores in memory, but the plan "
+            "assumes FlashAttention or SDPA"
+        )
+        yield Note(message, ("run",), "warning", "set --attn_implementation sdpa in run:")
+    known = {word for row in run_arguments() if row.name == "optim" for word in row.values}
+    optimizer = _plain(own.get("--optim", train.optimizer))
+    if "--optim" in own and "$" not in optimizer and optimizer not in known:
+        message = f"run: --optim {optimizer} is not counted; the plan is for {train.optimizer}"
+        yield Note(message, ("run",), "warning")
+    for option, hint in _ADAPTERS.items() if train.lora is None else ():
+        if option in own and _plain(own[option]).lower() == "true":
+            yield Note(f"run: {option} is not counted in the plan", ("run",), "warning", hint)

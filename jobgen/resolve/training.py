@@ -17,7 +17,12 @@ from jobgen.resolve.deepspeed_files import check_configs
 from jobgen.resolve.inputs import Inputs
 from jobgen.resolve.measured import check_measured, note_compiled
 from jobgen.resolve.model_file import check_layer_classes, check_model_file
-from jobgen.resolve.planned_only import check_passed, note_set_by_hand, note_unapplied
+from jobgen.resolve.planned_only import (
+    check_passed,
+    note_computing,
+    note_set_by_hand,
+    note_unapplied,
+)
 from jobgen.resolve.planner_request import PlannerRequest
 from jobgen.resolve.quantized import check_quantized, note_quantized
 from jobgen.resolve.run_values import adopt_arguments
@@ -91,10 +96,12 @@ def plan_training(look: Inputs, size: Shape, launcher: str, runs: Program, sized
         *run_notes.note_repeated(runs.argv, made.args, {one.option for one in differing}),
         *run_notes.note_other_model(runs.argv, arch),
         *run_notes.note_batch_search(runs.argv, decided),
+        *(run_notes.note_uncounted(runs.argv, train) if decided.framework == "hf-trainer" else ()),
         *_name_fewer_ranks(decided, size),
         *note_unapplied(adopted.train, decided, train),
         *note_set_by_hand(look, decided, adopted.train),
         *note_compiled(train, request.ask.measured if request.ask else None),
+        *note_computing(decided),
         *note_quantized(look, decided, train),
     )
     checks = (

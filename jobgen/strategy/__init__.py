@@ -154,6 +154,8 @@ def decide(
         fused=train.fused,
         pure=train.pure and train.precision != "fp32",
         optimizer=train.optimizer,
+        loss=train.loss,
+        compiled=train.compiled,
         profile=train.profile,
         sizes=sizes,
         config=config,

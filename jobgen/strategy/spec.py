@@ -174,6 +174,10 @@ class Strategy(NamedTuple):
     pure: bool = False
     """Whether parameters and optimizer state are in 16 bits, too."""
     optimizer: str = "adamw"
+    loss: Literal["plain", "compiled", "chunked", "fused"] = "plain"
+    """How logits become the loss."""
+    compiled: bool = False
+    """Whether torch.compile compiles the layers."""
     profile: TracedSteps | None = None
     """Steps and ranks to trace."""
     sizes: ModelSizes = ModelSizes()

@@ -161,9 +161,8 @@ def test_a_setting_that_submit_would_refuse_is_left_out(world: World) -> None:
     site = Site("a100x16", "slurm", Login("local"), "/runs")
     record = run()._replace(site=site)
     less = Remedy("", "jobgen submit job.yaml --set train.activation_checkpointing=full")
-    assert [fix.command for fix in check_fixes(world, record, [less, Remedy("", FASTER)])] == [
-        "jobgen submit job.yaml --set env.NCCL_DEBUG=INFO -c a100x16"
-    ]
+    (found,) = check_fixes(world, record, [less, Remedy("", FASTER)])
+    assert (found.text, found.command) == ("set NCCL_DEBUG=INFO", "")
 
 
 def test_the_plan_is_that_of_the_submitted_job(world: World) -> None:
@@ -176,6 +175,10 @@ def test_a_log_names_the_options_of_its_framework() -> None:
     assert generalize([SMALLER], "torchtitan") == [
         Remedy("set --training.local_batch_size 1: keep the batch")
     ]
+    full = Remedy("", "jobgen submit job.yaml --set train.activation_checkpointing=full")
+    assert generalize([full], "torchtitan") == [
+        Remedy("set activation-checkpoint:full at the end of run")
+    ]
     assert not generalize([SHARDED], "megatron")
 
 
@@ -185,7 +188,7 @@ LESS_LOSS = Remedy("no logits", "jobgen submit job.yaml --set train.loss=fused")
 @pytest.mark.parametrize(
     ("framework", "text"),
     [
-        ("hf-trainer", "set --use_liger_kernel true: no logits"),
+        ("hf-trainer", "set --use_liger_kernel=true: no logits"),
         ("torchtitan", "set the loss to one in chunks (ChunkedLossWrapper) in the program"),
         ("", "set the loss to a fused cross-entropy, such as Liger's, in the program: no logits"),
     ],
@@ -210,7 +213,13 @@ def test_a_loss_and_an_option_of_run_are_settings_of_the_program(
     train = "train: {framework: hf-trainer, strategy: ddp}\n"
     program = "train.py --per_device_train_batch_size 4"
     assert fix(world, LESS_LOSS, program, train) == [
-        Remedy("set --use_liger_kernel true: no logits")
+        Remedy(
+            "--use_liger_kernel=true; no logits",
+            "jobgen submit job.yaml --set train.loss=fused -c local",
+        )
+    ]
+    assert fix(world, LESS_LOSS, program, train.replace("hf-trainer", "none")) == [
+        Remedy("set the loss to a fused cross-entropy, such as Liger's, in the program: no logits")
     ]
     assert fix(world, SMALLER, program, train) == [
         Remedy("set --per_device_train_batch_size 1 in run, job.yaml:5: keep the batch")

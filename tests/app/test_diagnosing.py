@@ -114,6 +114,11 @@ OUT_OF_MEMORY = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2
     ("job", "text", "command"),
     [
         ("run: train.py --micro-batch-size 4\n", "set --micro-batch-size 1 in run, job.yaml:2", ""),
+        (
+            "run: train.py\ntrain: {framework: hf-trainer, micro_batch: 4}\n",
+            "set train.micro_batch: 1, job.yaml:3",
+            "",
+        ),
         ("run: other.py --micro-batch-size 4\n", "set the batch size per GPU to 1", ""),
         ("run: [\n", "set the batch size per GPU to 1", ""),
         (
@@ -134,6 +139,18 @@ def test_the_job_file_of_the_folder_says_how_the_program_of_a_log_is_changed(
     smaller = next(fix for fix in found.remedies if "raise gradient accumulation" in fix.text)
     assert smaller.text.startswith(text)
     assert smaller.command == command
+
+
+def test_the_cluster_that_is_asked_for_is_that_of_the_job_file(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    train = "train: {framework: hf-trainer, strategy: ddp}\n"
+    (tmp_path / "job.yaml").write_text(f"name: llama\nrun: train.py\ntime: 1h\nnodes: 1\n{train}")
+    (tmp_path / "train.py").write_text("from transformers import HfArgumentParser\n")
+    (tmp_path / "hf.log").write_text(TRACE + OUT_OF_MEMORY)
+    found = diagnose(world, ["hf.log"], "a100x16")
+    assert any("-c a100x16" in fix.command for fix in found.remedies)
 
 
 def test_a_job_file_of_another_framework_is_not_that_of_the_log(

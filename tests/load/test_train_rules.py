@@ -248,3 +248,10 @@ def test_parameters_that_the_sizes_do_not_make_are_named(more: str, said: bool) 
         )
         assert note.place is not None
         assert note.place.line == 6
+
+
+def test_a_missing_space_after_a_colon_is_named() -> None:
+    text = "name: a\ntime: 1h\nrun: t.py\ntrain: {strategy: ddp}\n"
+    with pytest.raises(Invalid) as caught:
+        load_job(text, "job.yaml", sets=["train.lora={rank:16,bits:4}"])
+    assert caught.value.problems[0].hint == "write 'rank: 16', with a space after the colon"

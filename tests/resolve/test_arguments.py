@@ -46,6 +46,36 @@ def differing(run: str, train: str, **facts: object) -> list[PlanCheck]:
             "set activation_checkpointing: full under train:",
         ),
         (
+            f"framework: hf-trainer, {LLAMA}",
+            "train.py --bf16 False",
+            (
+                "run: --bf16 False, but train: leaves precision at its default, bf16; options "
+                "from train: come last and win"
+            ),
+            "set precision: fp32 under train:",
+        ),
+        (
+            f"framework: hf-trainer, {LLAMA}, strategy: fsdp2",
+            "train.py --fsdp 'full_shard auto_wrap offload'",
+            (
+                "run: --fsdp full_shard auto_wrap offload, but train: leaves offload at its "
+                "default, none; options from train: come last and win"
+            ),
+            "set offload: both under train:",
+        ),
+        (
+            f"framework: hf-trainer, {LLAMA}, loss: fused",
+            "train.py --use_liger_kernel False",
+            "run: --use_liger_kernel False, but train.loss is fused",
+            "set loss: plain under train:",
+        ),
+        (
+            f"framework: hf-trainer, {LLAMA}, compiled: true",
+            "train.py --torch_compile=false",
+            "run: --torch_compile false, but train.compiled is true",
+            "set compiled: false under train:",
+        ),
+        (
             f"framework: megatron, {LLAMA}, micro_batch: 1",
             "pretrain_gpt.py --optimizer sgd",
             "run: --optimizer sgd, but the plan assumes optimizer: adamw",

@@ -61,6 +61,26 @@ def find_checks(train: str, run: str = "train.py") -> list[PlanCheck]:
             "train.py",
             "train.pure is only counted in the plan: DeepSpeed keeps an fp32 copy",
         ),
+        (
+            "framework: megatron, loss: fused",
+            "pretrain_gpt.py",
+            "train.loss: fused is only counted in the plan: Megatron-LM computes the loss",
+        ),
+        (
+            "framework: torchtitan, loss: fused",
+            f"{TITAN} llama3_8b",
+            "train.loss: fused is only counted in the plan: torchtitan has a chunked loss",
+        ),
+        (
+            "framework: hf-trainer, loss: chunked",
+            "train.py",
+            "train.loss: chunked is only counted in the plan: the Trainer has an option",
+        ),
+        (
+            "framework: megatron, compiled: true",
+            "pretrain_gpt.py",
+            "train.compiled is only counted in the plan: Megatron-LM compiles single functions",
+        ),
     ],
 )
 def test_a_key_that_only_the_plan_obeys_is_named(train: str, run: str, message: str) -> None:
@@ -76,6 +96,9 @@ def test_a_key_that_only_the_plan_obeys_is_named(train: str, run: str, message: 
         ("framework: torchtitan, lora: 16", f"{TITAN} llama3_8b_lora"),
         ("framework: torchtitan, pure: true", f"{TITAN} llama3_8b"),
         ("framework: megatron, optimizer: muon", "pretrain_gpt.py --optimizer muon"),
+        ("framework: hf-trainer, loss: fused, compiled: true", "train.py"),
+        ("framework: torchtitan, loss: chunked, compiled: true", f"{TITAN} llama3_8b"),
+        ("framework: torch, loss: fused, compiled: true", "train.py"),
         ("framework: hf-trainer, optimizer: adamw8bit, lora: 16, pure: true", "train.py"),
         ("framework: torch, optimizer: adamw8bit, lora: 16, pure: true", "train.py"),
         ("framework: none, optimizer: muon, lora: 16, strategy: zero2, pure: true", "train.py"),
@@ -133,3 +156,23 @@ def test_a_measured_model_is_not_estimated_as_compiled() -> None:
     for train, number in ((Train(compiled=True), 1), (Train(), 0)):
         assert len([*note_compiled(train, measured)]) == number
         assert not [*note_compiled(train, None)]
+
+
+@pytest.mark.parametrize(
+    ("train", "told"),
+    [
+        ("framework: none, loss: fused", ["must compute it with Liger or cut cross entropy"]),
+        ("framework: torch, loss: chunked", ["must compute it in chunks"]),
+        ("framework: none, compiled: true", ["must call torch.compile"]),
+        ("framework: torchtitan, loss: chunked", ["ChunkedLossWrapper in the function of"]),
+        ("framework: torchtitan, compiled: true", []),
+        ("framework: hf-trainer, loss: fused, compiled: true", []),
+        ("framework: megatron, loss: fused, compiled: true", []),
+    ],
+)
+def test_a_loss_that_the_program_must_compute_itself_is_noted(train: str, told: list[str]) -> None:
+    made = plan(job(train=f"{{{train}, {MODEL}}}"))
+    notes = [note.message for note in made.notes if "train.loss" in note.message]
+    notes += [note.message for note in made.notes if "train.compiled" in note.message]
+    assert len(notes) == len(told)
+    assert all(words in note for words, note in zip(told, notes, strict=True))

@@ -120,3 +120,24 @@ def test_fsdp_alone_recomputes_since_the_trainer_rejects_both() -> None:
 def test_a_batch_that_the_trainer_searches_itself_is_noted(option: str, noted: bool) -> None:
     made = planned(f"train.py {option}", f"framework: hf-trainer, {LLAMA}")
     assert any("auto_find_batch_size" in note.message for note in made.notes) == noted
+
+
+@pytest.mark.parametrize(
+    ("option", "warned"),
+    [
+        ("--attn_implementation eager", "--attn_implementation eager keeps the attention scores"),
+        (
+            "--optim adamw_torch_4bit",
+            "--optim adamw_torch_4bit is not counted; the plan is for adamw",
+        ),
+        ("--load_in_4bit", "--load_in_4bit is not counted"),
+        ("--use_peft --lora_r 16", "--use_peft is not counted"),
+        ("--attn-implementation sdpa --optim sgd --use_peft False", ""),
+        ("--optim $OPTIM", ""),
+    ],
+)
+def test_options_that_change_the_memory_uncounted_are_warned_of(option: str, warned: str) -> None:
+    made = planned(f"train.py {option}", f"framework: hf-trainer, {LLAMA}, strategy: zero3")
+    messages = [note.message for note in made.notes if note.severity == "warning"]
+    assert len(messages) == bool(warned)
+    assert all(warned in message for message in messages)

@@ -91,7 +91,7 @@ def test_an_option_that_run_has_too_is_told() -> None:
     run = "-m torchtitan.train --training.dtype bfloat16 --training.local_batch_size 2"
     train = "{framework: torchtitan, strategy: fsdp2, micro_batch: 2}"
     (twice,) = [note for note in notes(plan(job(run=run, train=train))) if "also sets" in note]
-    assert twice.startswith("run: also sets --training.dtype;")
+    assert twice.startswith("run: also sets --training.dtype bfloat16 (train: float32);")
 
 
 def test_a_folder_for_checkpoints_in_run_is_the_programs() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from jobgen.shell import join
-from jobgen.strategy.frameworks import Configured, FrameworkRequest, torch
+from jobgen.strategy.frameworks import Configured, FrameworkRequest, configure, torch
 from jobgen.strategy.spec import TRAITS
 from tests.strategy import worlds
 from tests.strategy.worlds import content, environment, ranks
@@ -54,6 +54,17 @@ def test_what_the_job_does_not_say_is_left_to_the_program() -> None:
     assert words("ddp", micro_batch=None, precision="fp32") == []
     config = json.loads(content(given("zero2", micro_batch=None), "ds_config.json"))
     assert config["gradient_clipping"] == config["train_batch_size"] == "auto"
+
+
+def test_the_fused_loss_and_compiled_layers_of_the_plan_are_passed() -> None:
+    said = words("ddp", loss="fused", compiled=True)
+    assert {"--use_liger_kernel=true", "--torch_compile=true"} <= {*said}
+    own = ("--use-liger-kernel", "True", "--torch_compile=false")
+    request = worlds.asked("hf-trainer", "ddp", loss="fused", compiled=True)
+    assert request is not None
+    text = str(configure(request._replace(run_args=own)).args)
+    assert "liger" not in text
+    assert "compile" not in text
 
 
 def test_files_are_named_where_they_will_lie() -> None:

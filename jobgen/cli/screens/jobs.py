@@ -97,7 +97,7 @@ def _draw_head(found: RunView, now: float, ink: Ink, *, verbose: bool) -> list[s
         nodes = count(len(record.unfit) - most, "more node")
         about.append(f"and {nodes}: jobgen show {defuse(record.alias)} -v")
     if record.report:
-        values = [f"{defuse(key)} {value:,.10g}" for key, value in record.report.items()]
+        values = [f"{defuse(key)} {_format_number(value)}" for key, value in record.report.items()]
         more = ["…"] if len(values) > REPORTED and not verbose else []
         shown = values if verbose else values[:REPORTED]
         about.append(f"reported: {', '.join([*shown, *more])}")
@@ -121,6 +121,16 @@ def _list_sets(record: RunRecord) -> list[str]:
 
 def _indent(text: str, ink: Ink) -> str:
     return f"  {fold(text, ink.width - 2, '  ')}"
+
+
+_LARGEST = 1e15
+"""Above, a number is shown in powers of ten."""
+
+
+def _format_number(value: float) -> str:
+    """A reported number: a whole one with all its digits."""
+    is_whole = float(value).is_integer() and abs(value) < _LARGEST
+    return f"{value:,.0f}" if is_whole else f"{value:,.10g}"
 
 
 def _list_allocation(record: RunRecord) -> list[str]:

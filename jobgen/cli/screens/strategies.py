@@ -16,6 +16,8 @@ from jobgen.cli.screens.step_speed import (
     join_sets,
 )
 from jobgen.strategy.choice.offer import Advice, StrategyOption
+from jobgen.strategy.spec import TRAITS
+from jobgen.strategy.supported import uses_bitsandbytes
 from jobgen.wording import count
 
 _HEADS = ("STRATEGY", "NEEDS", "FITS", "EST. STEP", "RATE", "EXPOSED")
@@ -56,9 +58,23 @@ def _list_rules(advice: Advice) -> Iterator[str]:
         yield f"fastest that fits: {name}, {amount}: {join_sets(advice.faster.changes)}"
     if advice.others:
         yield f"compared as well: {count(len(advice.others), 'more row')}; -v shows them"
+    if _lacks_sharded(advice):
+        yield "left out: FSDP and ZeRO-3, which cannot shard weights in 8 bits (J268)"
     if advice.untried:
         more = ", ".join(advice.untried)
         yield f"left out, because something simpler fits: more rows with {more}"
+
+
+def _lacks_sharded(advice: Advice) -> bool:
+    """Whether no row shards the frozen weights because they have 8 bits."""
+    first = advice.first_option
+    if first is None or not uses_bitsandbytes(first.setup.framework):
+        return False
+    rows = (*advice.options, *advice.others)
+    adapters = first.setup.adapters
+    return bool(adapters and adapters.bits == 8) and not any(
+        TRAITS[row.setup.strategy].shards_parameters for row in rows
+    )
 
 
 def _cells(option: StrategyOption) -> tuple[str, ...]:

@@ -28,7 +28,7 @@ def command(call: Call, what: tuple[str, ...]) -> None:
     from jobgen.app import diagnosing
     from jobgen.cli.screens import diagnosis
 
-    found = diagnosing.diagnose(call.world, what)
+    found = diagnosing.diagnose(call.world, what, call.flags.cluster or "")
     verbose = call.flags.verbose > 0
     call.answer(
         lambda: diagnosis.dump_diagnosis(found),

@@ -70,4 +70,6 @@ def note_program(change: str, framework: str) -> str:
         return ""
     key, _, value = change.removeprefix("train.").partition(": ")
     option = name_setting(framework, key, value)
+    if option and key == "loss":  # jobgen passes it
+        return f"{option}, needs liger-kernel"
     return f"{option} in run" if option else _IN_PROGRAM[change]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain, product
 from typing import TYPE_CHECKING
 
@@ -10,6 +10,8 @@ from jobgen import strategy
 from jobgen.model.train import Offload
 from jobgen.named_tuple import NamedTuple
 from jobgen.strategy.choice.setups import Ask
+from jobgen.strategy.frameworks.hf_trainer import EXCLUDED
+from jobgen.strategy.frameworks.program_options import read_values
 from jobgen.strategy.mesh import is_balanced
 from jobgen.strategy.spec import TRAITS
 from jobgen.strategy.supported import can_shard
@@ -113,11 +115,24 @@ def is_possible(train: Train, ask: Ask) -> bool:
     return not _faulty(train, ask) and not is_refused(train, ask)
 
 
+def has_possible_rung(ask: Ask) -> bool:
+    """Whether anything can be tried that neither the planner's checks nor the framework refuse."""
+    return any(not is_refused(rung.train, ask) for rung in list_rungs(ask))
+
+
+def _is_excluded(train: Train, words: Sequence[str]) -> bool:
+    """Whether an option of ``run`` makes the Trainer reject this strategy."""
+    option = EXCLUDED.get(TRAITS[train.strategy.type].family)
+    return bool(option and read_values(words).get(option))
+
+
 def is_refused(train: Train, ask: Ask) -> bool:
-    """Whether the framework has no configuration for it, the user's own contradicts it, or its
-    quantized weights cannot be sharded."""
+    """Whether the framework has no configuration for it, the user's own or an option of ``run``
+    contradicts it, or its quantized weights cannot be sharded."""
     framework = strategy.choose_framework(train, ask.launcher)
     if not (ask.other_quantizer or can_shard(train.strategy.type, train, framework)):
+        return True
+    if framework == "hf-trainer" and _is_excluded(train, ask.run_args):
         return True
     found = strategy.list_framework_faults(
         train, ask.sizes, ask.world, launcher=ask.launcher, config=ask.config

@@ -16,7 +16,7 @@ from jobgen.strategy.choice.advise import (
 )
 from jobgen.strategy.choice.changed_keys import list_changes, note_program
 from jobgen.strategy.choice.faster import Candidate, find_fastest, list_choice_changes
-from jobgen.strategy.choice.ladder import change_nodes, is_possible, list_wider
+from jobgen.strategy.choice.ladder import change_nodes, has_possible_rung, is_possible, list_wider
 from jobgen.strategy.choice.least_room import choose_room, lessen_batch
 from jobgen.strategy.choice.offer import Growth, Lever, StrategyOption
 from jobgen.strategy.choice.savings import change_train, list_savings, list_smaller_batches
@@ -163,7 +163,7 @@ def _try(asks: Iterable[Ask], *, auto: bool) -> Iterator[Candidate]:
     """The answers to those that the framework accepts; with ``auto`` the strategy is chosen
     again."""
     for ask in asks:
-        if not auto and not is_possible(ask.train, ask):
+        if not (has_possible_rung(ask) if auto else is_possible(ask.train, ask)):
             continue
         option = choose_option(ask, auto=auto)
         if option is not None:

@@ -28,7 +28,7 @@ OPTIMIZERS = {
 }
 """Optimizer → its word in ``OptimizerNames``, which has neither momentum nor muon. AdamW is the
 default."""
-_RECOMPUTES = ("--gradient_checkpointing", "--activation_checkpointing")
+RECOMPUTES = ("--gradient_checkpointing", "--activation_checkpointing")
 _BOTH = "FSDP recomputes the layers; the Trainer rejects both"
 """transformers 5.23, trainer.py, ``create_accelerator_and_postprocess``. The second name is new in
 transformers 5, and wins there."""
@@ -36,6 +36,10 @@ _BATCH = {
     "--per_device_train_batch_size": "train_micro_batch_size_per_gpu",
     "--gradient_accumulation_steps": "gradient_accumulation_steps",
 }
+
+
+EXCLUDED = {"zero": "--fsdp", "fsdp": "--deepspeed", "fsdp2": "--deepspeed"}
+"""Family of a strategy → the option of ``run`` that the Trainer rejects beside it."""
 
 
 def configure(request: FrameworkRequest) -> Configured:
@@ -76,6 +80,7 @@ def _options(request: FrameworkRequest) -> Iterator[ProgramOption]:
         yield ProgramOption(f"--{strategy.precision}", "true")
     yield from _training(request)
     yield from _optimizer(request)
+    yield from _kernels(request)
     if not request.gpus:
         yield ProgramOption("--use_cpu", "true", "without GPUs, the ranks communicate over gloo")
     if family == "ddp":
@@ -96,7 +101,7 @@ def _training(request: FrameworkRequest) -> Iterator[ProgramOption]:
     if recomputes and strategy.trait.family not in {"fsdp", "fsdp2"}:
         yield ProgramOption("--gradient_checkpointing", "true")
     elif recomputes:
-        own = (name for name in _RECOMPUTES if program_options.has_option(request.run_args, name))
+        own = (name for name in RECOMPUTES if _has(request, name))
         yield from (ProgramOption(name, "false", _BOTH) for name in own)
     if strategy.timeout is not None:
         yield ProgramOption("--ddp_timeout", strategy.timeout)
@@ -107,10 +112,23 @@ def _optimizer(request: FrameworkRequest) -> Iterator[ProgramOption]:
     strategy = request.strategy
     name = OPTIMIZERS.get(strategy.optimizer)
     if name is not None:
-        if not program_options.has_option(request.run_args, "--optim"):
+        if not _has(request, "--optim"):
             yield ProgramOption("--optim", name)
     elif strategy.fused is not None and strategy.optimizer == "adamw":
         yield ProgramOption("--optim", "adamw_torch_fused" if strategy.fused else "adamw_torch")
+
+
+def _kernels(request: FrameworkRequest) -> Iterator[ProgramOption]:
+    """The fused loss and the compiled layers that the plan counts; what run sets stays."""
+    strategy = request.strategy
+    if strategy.loss == "fused" and not _has(request, "--use_liger_kernel"):
+        yield ProgramOption("--use_liger_kernel", "true", "needs the package liger-kernel")
+    if strategy.compiled and not _has(request, "--torch_compile"):
+        yield ProgramOption("--torch_compile", "true")
+
+
+def _has(request: FrameworkRequest, name: str) -> bool:
+    return program_options.has_option(request.run_args, name)
 
 
 def _same_as(found: dsconfig.Written, request: FrameworkRequest) -> Iterator[ProgramOption]:

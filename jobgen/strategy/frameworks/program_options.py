@@ -53,8 +53,9 @@ def choose(value: object, why: str) -> Setting:
 
 
 def has_option(words: Iterable[str], *names: str) -> bool:
-    """Whether the program's own words have one of these options, ``--x 1`` or ``--x=1``."""
-    return any(word.split("=", 1)[0] in names for word in words)
+    """Whether the program's own words have one of these options, ``--x_y 1`` or ``--x-y=1``."""
+    plain = {name.replace("_", "-") for name in names}
+    return any(word.split("=", 1)[0].replace("_", "-") in plain for word in words)
 
 
 def read_values(words: Sequence[str]) -> dict[str, str | None]:

@@ -58,6 +58,9 @@ def _options(request: FrameworkRequest) -> Iterator[ProgramOption]:
     if strategy.seq_len is not None:
         yield ProgramOption("--training.seq_len", strategy.seq_len)
     yield from _training(strategy)
+    own = ("--compile.enable", "--compile.no-enable")
+    if strategy.compiled and not program_options.has_option(request.run_args, *own):
+        yield ProgramOption("--compile.enable")
     if strategy.mesh.pp > 1 or strategy.mesh.ep > 1:
         reason = "its CUDA graphs work neither with pp nor with most expert dispatchers"
         yield ProgramOption("--training.disable_cuda_graphs", None, reason)
@@ -100,7 +103,7 @@ def _batch(strategy: Strategy) -> Iterator[ProgramOption]:
 def _checkpoints(request: FrameworkRequest) -> Iterator[ProgramOption]:
     """Saved in torch's distributed format, which any number of ranks loads; run's own stays."""
     reason = "resume from the checkpoint after a restart"
-    own = ("--checkpoint.enable", "--checkpoint.no-enable", "--checkpoint.no_enable")
+    own = ("--checkpoint.enable", "--checkpoint.no-enable")
     if not program_options.has_option(request.run_args, *own):
         yield ProgramOption("--checkpoint.enable", None, reason)
     if not program_options.has_option(request.run_args, "--checkpoint.folder"):

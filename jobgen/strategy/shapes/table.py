@@ -32,13 +32,15 @@ def find_config(name: str) -> dict[str, object] | None:
 
 
 def suggest_models(name: str) -> list[str]:
-    """The ids most like this one, then those that go on as it does: three; empty where none is."""
+    """The id that this one continues (``-Base``), those most like it, then those that continue it:
+    three; empty where none is."""
     from difflib import get_close_matches
 
     spelled = {word.rpartition("/")[2].lower(): word for row in shapes() for word in _names(row)}
     last = name.strip().rpartition("/")[2].lower()
     longer = sorted((word for word in spelled if last and word.startswith(last)), key=len)
-    words = [*get_close_matches(last, spelled, n=3, cutoff=0.75), *longer]
+    shorter = sorted((word for word in spelled if last.startswith(f"{word}-")), key=len)[-1:]
+    words = [*shorter, *get_close_matches(last, spelled, n=3, cutoff=0.75), *longer]
     return [spelled[word] for word in dict.fromkeys(words)][:3]
 
 

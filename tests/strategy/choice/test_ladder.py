@@ -130,7 +130,7 @@ def test_no_change_is_advised_that_the_framework_refuses(framework: str) -> None
     assert ("train.optimizer: adamw8bit" in words) is not lacking
     fused = "train.loss: fused (Liger or cut cross entropy in the program)"
     chunked = "train.loss: chunked (ChunkedLossWrapper in the function of --config)"
-    liger = "train.loss: fused (--use_liger_kernel true in run)"
+    liger = "train.loss: fused (--use_liger_kernel=true, needs liger-kernel)"
     losses = {"megatron": set(), "torchtitan": {chunked}, "hf-trainer": {liger}}
     losses = losses.get(framework, {fused})
     assert {word for word in words if "train.loss" in word} == losses

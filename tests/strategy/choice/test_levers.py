@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from jobgen.model.train import Lora
+from jobgen.strategy import frameworks
 from jobgen.strategy.choice.advise import choose_option, is_over_host
+from jobgen.strategy.choice.ladder import has_possible_rung
 from jobgen.strategy.choice.levers import find_help, find_levers, find_room_to_spare
 from jobgen.strategy.choice.offer import Lever, StrategyOption
 from jobgen.strategy.choice.savings import list_savings
@@ -192,3 +194,26 @@ def test_smaller_micro_batches_of_many_samples_are_searched_with_few_calls() -> 
     start = choose(asked, auto=True)
     assert start.verdict == "no"
     assert count_calls(lambda: find_help(start, asked, auto=True)) < 1_200_000
+
+
+@pytest.mark.parametrize("kind", ["none", "selective"])
+@pytest.mark.parametrize("framework", frameworks.MODULES)
+def test_with_auto_no_entry_leads_to_a_refusal(framework: str, kind: str) -> None:
+    launcher = "accelerate" if framework == "accelerate" else "torchrun"
+    keys = {"framework": framework, "seq_len": 8192, "activation_checkpointing": kind}
+    asked = ask("Qwen/Qwen3-8B", gpu="A100-SXM4-40GB", **keys)._replace(launcher=launcher)
+    if not has_possible_rung(asked):
+        return  # the job itself is refused
+    for lever in find_help(choose(asked, auto=True), asked, auto=True).levers:
+        assert has_possible_rung(apply_changes(lever, asked)), lever.changes
+
+
+@pytest.mark.parametrize(("option", "other"), [("--fsdp", "zero"), ("--deepspeed", "fsdp")])
+def test_no_strategy_is_advised_that_an_option_of_run_excludes(option: str, other: str) -> None:
+    asked = ask("Qwen/Qwen3-8B", gpu="A100-SXM4-40GB", framework="hf-trainer", seq_len=8192)
+    asked = asked._replace(run_args=("train.py", option, "full_shard"))
+    changes = {
+        change for lever in find_help(choose(asked), asked).levers for change in lever.changes
+    }
+    assert any("train.strategy" in change for change in changes)
+    assert not any(f"train.strategy: {other}" in change for change in changes)

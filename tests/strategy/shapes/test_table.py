@@ -63,6 +63,7 @@ def test_another_name_is_unknown(name: str) -> None:
 
 def test_a_name_that_is_nearly_one_gets_those_it_may_be() -> None:
     assert "meta-llama/Llama-3.1-8B" in suggest_models("meta-llama/Llama3.1-8B")
+    assert suggest_models("Qwen/Qwen3.5-9B-Base")[0] == "Qwen/Qwen3.5-9B"
     assert "mistralai/Mistral-7B-v0.1" in suggest_models("mistral-7b-v01")
     assert "moonshotai/Kimi-K2-Base" in suggest_models("moonshotai/Kimi-K2")  # the rest is left out
     assert suggest_models("entirely-something-else") == []
