@@ -88,13 +88,15 @@ _ADAPTERS = {
 """Options of trl's ModelConfig for adapters and quantized weights → the key that counts them."""
 
 
-def note_uncounted(words: tuple[str, ...], train: Train) -> Iterator[Note]:
+def note_uncounted(words: tuple[str, ...], train: Train, decided: Strategy) -> Iterator[Note]:
     """Options of the Trainer's programs that change the memory, and that the plan does not
     count."""
     from jobgen.data import run_arguments
     from jobgen.strategy import Note
     from jobgen.strategy.frameworks.program_options import read_values
 
+    if decided.framework != "hf-trainer":
+        return
     own = {
         name.replace("-", "_").replace("__", "--", 1): v for name, v in read_values(words).items()
     }

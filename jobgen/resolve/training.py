@@ -96,7 +96,7 @@ def plan_training(look: Inputs, size: Shape, launcher: str, runs: Program, sized
         *run_notes.note_repeated(runs.argv, made.args, {one.option for one in differing}),
         *run_notes.note_other_model(runs.argv, arch),
         *run_notes.note_batch_search(runs.argv, decided),
-        *(run_notes.note_uncounted(runs.argv, train) if decided.framework == "hf-trainer" else ()),
+        *run_notes.note_uncounted(runs.argv, train, decided),
         *_name_fewer_ranks(decided, size),
         *note_unapplied(adopted.train, decided, train),
         *note_set_by_hand(look, decided, adopted.train),
