@@ -34,6 +34,8 @@ class AllocatorMessage(NamedTuple):
     """What was to be allocated."""
     free: float
     """What no process holds."""
+    allocated: float
+    """What tensors of the process take; 0 if the message does not have it."""
     unallocated: float
     """What the process holds and does not use: free blocks, none of them large enough."""
     others: tuple[tuple[int, float], ...] = ()
@@ -54,6 +56,20 @@ class AllocatorMessage(NamedTuple):
         """Whether the unused blocks together are as large as what was wanted."""
         return self.free < self.wanted <= self.unallocated
 
+    @property
+    def lacking(self) -> str:
+        """What was wanted and what is free, in words."""
+        return f"{format_gib(self.wanted)} was wanted, {format_gib(self.free)} free"
+
+    @property
+    def numbers(self) -> str:
+        """The numbers that decide what helps, in words."""
+        if not self.allocated:
+            return self.lacking
+        allocated, unallocated = format_gib(self.allocated), format_gib(self.unallocated)
+        holds = f"{allocated} allocated and {unallocated} reserved but unallocated"
+        return f"{self.lacking}; PyTorch holds {holds}"
+
 
 def read_allocator_message(text: str) -> AllocatorMessage | None:
     """The numbers of a message; None if it is another one.
@@ -69,8 +85,10 @@ def read_allocator_message(text: str) -> AllocatorMessage | None:
     wanted, free = _read_size(_WANTED, text), _read_size(_FREE, text)
     if wanted is None or free is None:
         return None
+    allocated = _read_size(_ALLOCATED, text) or 0.0
     unallocated = _read_size(_UNALLOCATED, text) or 0.0
-    message = AllocatorMessage(wanted, free, unallocated, _list_others(text, unallocated))
+    others = _list_others(text, allocated, unallocated)
+    message = AllocatorMessage(wanted, free, allocated, unallocated, others)
     named = _VARIABLE.search(text)
     return message._replace(variable=named[0]) if named else message
 
@@ -80,35 +98,40 @@ def _read_size(pattern: re.Pattern[str], text: str) -> float | None:
     return float(match[1]) * _UNITS[match[2]] if match else None
 
 
-def _list_others(text: str, unallocated: float) -> tuple[tuple[int, float], ...]:
+def _list_others(text: str, allocated: float, unallocated: float) -> tuple[tuple[int, float], ...]:
     """The other processes. In a container the process does not know its number on the node, and is
     listed as one of them: that which holds at least PyTorch's memory, and the least of those."""
     listed = [(int(pid), float(size) * _UNITS[unit]) for pid, size, unit in _PROCESS.findall(text)]
     if _OWN in text:
         return tuple(listed)
-    allocated = _read_size(_ALLOCATED, text)
-    if allocated is None:
+    if not allocated:
         return ()
     able = [each for each in listed if each[1] >= 0.99 * (allocated + unallocated)]
     own = min(able, key=lambda each: each[1], default=None)
     return tuple(each for each in listed if each != own) if own else ()
 
 
-def blame_occupant(cause: FailureCause, streams: Sequence[ProcessLog]) -> FailureCause:
-    """An error of GPU memory as one of other processes on the GPU, where these hold what lacked.
-
-    If a launcher names one of them as a process of this job, its ranks share a GPU.
-    """
+def explain_memory(cause: FailureCause, streams: Sequence[ProcessLog]) -> FailureCause:
+    """An error of GPU memory with its numbers in words, and as one of other processes on the GPU,
+    where these hold what lacked."""
     message = read_allocator_message(cause.text) if cause.kind == CauseKind.GPU_MEMORY else None
-    if message is None or not message.occupants:
+    if message is None:
         return cause
+    if message.occupants:
+        return _blame_occupants(cause, message, streams)
+    return cause._replace(says=message.numbers)
+
+
+def _blame_occupants(
+    cause: FailureCause, message: AllocatorMessage, streams: Sequence[ProcessLog]
+) -> FailureCause:
+    """If a launcher names one of the processes as one of this job, its ranks share a GPU."""
     pids = [str(pid) for pid, _ in message.occupants]
     one = len(pids) == 1
     named = f"process {pids[0]}" if one else f"processes {join_words(pids, 'and')}"
     what = f"end {named} (nvidia-smi on the node shows whose)"
     held = format_gib(sum(size for _, size in message.occupants))
-    lacking = f"{format_gib(message.wanted)} was wanted, {format_gib(message.free)} free"
-    says = f"{named} {'holds' if one else 'hold'} {held} of the GPU; {lacking}"
+    says = f"{named} {'holds' if one else 'hold'} {held} of the GPU; {message.lacking}"
     ranks = re.compile(rf"\bpid: (?:{'|'.join(pids)})\)|\bSending process (?:{'|'.join(pids)}) ")
     if any(ranks.search(line.text) for stream in streams for line in stream.lines):
         what = "ranks of this job share it: call torch.cuda.set_device(LOCAL_RANK) first"

@@ -11,7 +11,7 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 
 from jobgen.diagnose import job_end, waiting
-from jobgen.diagnose.allocator_message import blame_occupant
+from jobgen.diagnose.allocator_message import explain_memory
 from jobgen.diagnose.arrivals import add_never_started
 from jobgen.diagnose.clues import Clue, find_clues
 from jobgen.diagnose.conclusion import conclude, has_started
@@ -71,7 +71,7 @@ def find_cause(evidence: Evidence) -> FailureCause | None:
     cause = describe_mismatch(cause, case.streams)
     cause = find_mixed_calls(cause, case.streams)
     cause = describe_network_fault(cause, case.streams, case.seen)
-    cause = blame_occupant(cause, case.streams)
+    cause = explain_memory(cause, case.streams)
     cause = conclude(cause, case.seen, case.suspects, evidence, case.streams)
     return cause._replace(start=evidence.start, task=evidence.task)
 

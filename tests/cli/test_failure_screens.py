@@ -164,6 +164,33 @@ def test_of_a_very_long_line_the_part_is_shown_that_a_rule_knows() -> None:
     assert "CUDA out of memory. Tried" in " ".join(map(str.strip, rows))
 
 
+NO_MEMORY = (
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 448.00 MiB. GPU 5 has a total "
+    "capacity of 39.39 GiB of which 210.88 MiB is free. Including non-PyTorch memory, this process "
+    "has 39.18 GiB memory in use. Of the allocated memory 35.63 GiB is allocated by PyTorch, and "
+    "1.52 GiB is reserved by PyTorch but unallocated. If reserved but unallocated memory is large "
+    "try setting PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True to avoid fragmentation."
+)
+
+
+def test_a_message_of_the_allocator_is_shown_once_and_its_numbers_in_words() -> None:
+    says = "0.44 GiB was wanted, 0.21 GiB free; PyTorch holds 35.63 GiB"
+    failed = cause(CauseKind.GPU_MEMORY, text=NO_MEMORY, lines=(NO_MEMORY,), says=says)
+    head = " ".join(map(str.strip, failure.draw_cause(failed, INK)))
+    assert head.startswith(f"why    out of GPU memory: {says} where")
+    rows = failure.draw_lines((NO_MEMORY,), INK, error=NO_MEMORY)
+    assert len(rows) == failure.FOLDED
+    assert rows[-1].endswith("…")
+
+
+def test_who_holds_the_memory_is_said_once() -> None:
+    says = "process 12 holds 12.00 GiB of the GPU; 0.44 GiB was wanted, 0.21 GiB free: end it"
+    failed = cause(CauseKind.GPU_OCCUPIED, text=NO_MEMORY, lines=(NO_MEMORY,), says=says)
+    head = " ".join(map(str.strip, failure.draw_cause(failed, INK)))
+    assert head.count("process 12 holds") == 1
+    assert "Tried to allocate" not in head
+
+
 @pytest.mark.parametrize(
     "head",
     [

@@ -83,6 +83,16 @@ def test_a_process_that_needs_more_than_the_gpu_has_is_itself_the_cause(processe
     assert fail(write(processes)).kind == "gpu_memory"
 
 
+def test_the_numbers_that_decide_are_stated_in_plain_words() -> None:
+    cause = fail(write(OWN))
+    assert cause.says == (
+        "3.91 GiB was wanted, 1.22 GiB free; PyTorch holds 60.00 GiB allocated and 2.11 GiB "
+        "reserved but unallocated"
+    )
+    cut = write(OWN).partition(" Of the allocated")[0]
+    assert fail(cut).says == "3.91 GiB was wanted, 1.22 GiB free"
+
+
 def list_settings(cause: FailureCause) -> list[str]:
     return [remedy.command.partition("--set ")[2] for remedy in list_remedies(cause)]
 

@@ -45,7 +45,7 @@ def explain_cause(cause: FailureCause, width: int = 0) -> str:
     With a width, of a long line the part that shows the error.
     """
     title = _find_title(cause)
-    text = _SOURCE.sub("", defuse(cause.text))
+    text = _SOURCE.sub("", defuse(_restate(cause) or cause.text))
     if width:
         from jobgen.diagnose.excerpts import cut_line
 
@@ -53,6 +53,18 @@ def explain_cause(cause: FailureCause, width: int = 0) -> str:
     spoken = title.lower() in text.lower() or (text and cause.kind == CauseKind.EXIT_CODE)
     title = "" if spoken else title
     return ": ".join(part for part in (title, text) if part)
+
+
+def _restate(cause: FailureCause) -> str:
+    """A message of PyTorch's allocator in words, which have all its numbers; else empty."""
+    from jobgen.diagnose.allocator_message import read_allocator_message
+
+    return _cut_advice(cause.says) if read_allocator_message(cause.text) else ""
+
+
+def _cut_advice(says: str) -> str:
+    """What is wrong, without what to do."""
+    return says.partition(": ")[0]
 
 
 _PLAIN = frozenset({CauseKind.EXCEPTION, CauseKind.SETUP})
@@ -74,7 +86,7 @@ def draw_cause(cause: FailureCause, ink: Ink, *, nodes: str = "") -> list[str]:
     The lines that stand wherever a job has failed, each of at most three rows.
     """
     sure = f" ({cause.certainty})" if cause.certainty else ""
-    says = defuse(cause.says.partition(": ")[0])
+    says = defuse(_cut_advice(cause.says))
     why = _fit_why(cause, ink.width - 9, sure)
     rows = [("why", f"{why}{sure}"), ("", "" if says in why else says)]
     rows += [("where", locate_cause(cause) or (f"on {defuse(nodes)}" if nodes else ""))]
@@ -206,10 +218,14 @@ def _fold_line(line: str, ink: Ink, *, verbose: bool) -> list[str]:
     indent = "  " + " " * (len(line) - len(line.lstrip()))
     width = ink.width - len(indent)
     text = line.lstrip()
-    if not verbose and len(split_lines(fold(text, width))) > FOLDED:
-        text = cut_line(_SOURCE.sub("", text), FOLDED * width)
-    first, *more = split_lines(fold(text, width, indent))
-    return [f"{indent}{first}", *(more if verbose else more[: FOLDED - 1])]
+    rows = split_lines(fold(text, width, indent))
+    text = _SOURCE.sub("", text)
+    for lost in range(0, width, 8):
+        if verbose or len(rows) <= FOLDED:
+            break
+        rows = split_lines(fold(cut_line(text, FOLDED * width - lost), width, indent))
+    first, *more = rows if verbose else rows[:FOLDED]
+    return [f"{indent}{first}", *more]
 
 
 def _title_lines(cause: FailureCause) -> str:
