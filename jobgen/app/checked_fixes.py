@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jobgen.app.program_settings import (
+    describe_batch,
     describe_setting,
     find_framework,
     is_of_program,
@@ -254,7 +255,8 @@ def _name_setting(
     what = f"set {', '.join(named)}" if sets else "submit again"
     if remedy.text.startswith("if "):
         return Remedy(f"{remedy.text}: {what}")
-    return Remedy(": ".join(part for part in (what, remedy.text) if part))
+    batch = next((text for value in sets if (text := describe_batch(value, framework, job))), "")
+    return Remedy(": ".join(part for part in (what, batch or remedy.text) if part))
 
 
 def _read_sets(command: str) -> list[str]:

@@ -70,11 +70,27 @@ def describe_setting(value: str, framework: str = "", job: Loaded[JobSpec] | Non
 def _find_key(job: Loaded[JobSpec], framework: str, key: str, word: str) -> str:
     """The key of ``train`` with the other value, and its place, if the job sets it and jobgen
     passes it to the program; else empty."""
+    place = _name_place(job, key)
+    return f"train.{key}: {word}, {place}" if place and _passes_train(job, framework) else ""
+
+
+def _passes_train(job: Loaded[JobSpec], framework: str) -> bool:
+    """Whether jobgen passes ``train`` to the program of a job."""
     from jobgen.strategy.frameworks import MODULES
 
-    train, place = job.value.train, _name_place(job, key)
-    passes = train is not None and framework == train.framework and framework in MODULES
-    return f"train.{key}: {word}, {place}" if passes and place else ""
+    train = job.value.train
+    return train is not None and framework == train.framework and framework in MODULES
+
+
+def describe_batch(value: str, framework: str = "", job: Loaded[JobSpec] | None = None) -> str:
+    """How the program of a framework keeps its batch with another micro-batch; empty for other
+    settings, and where jobgen passes the batch."""
+    from jobgen.strategy.setting_names import name_batch_option
+
+    if not value.startswith("train.micro_batch=") or (job and _passes_train(job, framework)):
+        return ""
+    option = name_batch_option(framework)
+    return f"keep the batch with {option}" if option else ""
 
 
 def _name_place(job: Loaded[JobSpec], key: str) -> str:

@@ -41,6 +41,13 @@ def name_setting(framework: str, path: str, value: str) -> str:
     return passed or _find_argument(framework, path, value, " ", dashes="--")
 
 
+def name_batch_option(framework: str) -> str:
+    """The option that keeps the batch as the micro-batch changes: that of gradient accumulation,
+    else that of the whole batch; empty if none is known."""
+    names = (name_setting(framework, key, "1") for key in ("gradient_accumulation", "global_batch"))
+    return next((name.split(" ")[0].rstrip(":") for name in names if name), "")
+
+
 def locate_settings(framework: str) -> str:
     """``in the DeepSpeed configuration`` of settings that a file holds; empty for options."""
     return _FILES[framework][1] if framework in _FILES else ""

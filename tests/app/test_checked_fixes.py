@@ -112,17 +112,25 @@ def fix(world: World, remedy: Remedy, run_line: str, train: str = "") -> list[Re
 @pytest.mark.parametrize(
     ("run_line", "text"),
     [
-        ("train.py --per_device_train_batch_size=4", "--per_device_train_batch_size=1 in run"),
-        ("train.py --micro-batch-size 4", "--micro-batch-size 1 in run"),
-        ("-m torchtitan.train --config llama3_8b", "--training.local_batch_size 1"),
-        ("train.py", "the batch size per GPU to 1 in the program"),
+        (
+            "train.py --per_device_train_batch_size=4",
+            "--per_device_train_batch_size=1 in run, job.yaml:5: keep the batch",
+        ),
+        (
+            "train.py --micro-batch-size 4",
+            "--micro-batch-size 1 in run, job.yaml:5: keep the batch",
+        ),
+        (
+            "-m torchtitan.train --config llama3_8b",
+            "--training.local_batch_size 1: keep the batch with --training.global_batch_size",
+        ),
+        ("train.py", "the batch size per GPU to 1 in the program: keep the batch"),
     ],
 )
 def test_a_setting_of_a_job_without_train_is_an_option_of_its_program(
     world: World, run_line: str, text: str
 ) -> None:
-    where = ", job.yaml:5" if text.endswith(" in run") else ""
-    assert fix(world, SMALLER, run_line) == [Remedy(f"set {text}{where}: keep the batch")]
+    assert fix(world, SMALLER, run_line) == [Remedy(f"set {text}")]
 
 
 def test_an_option_is_named_with_those_that_it_needs(world: World) -> None:
@@ -172,9 +180,8 @@ def test_the_plan_is_that_of_the_submitted_job(world: World) -> None:
 
 
 def test_a_log_names_the_options_of_its_framework() -> None:
-    assert generalize([SMALLER], "torchtitan") == [
-        Remedy("set --training.local_batch_size 1: keep the batch")
-    ]
+    less = "set --training.local_batch_size 1: keep the batch with --training.global_batch_size"
+    assert generalize([SMALLER], "torchtitan") == [Remedy(less)]
     full = Remedy("", "jobgen submit job.yaml --set train.activation_checkpointing=full")
     assert generalize([full], "torchtitan") == [
         Remedy("set activation-checkpoint:full at the end of run")

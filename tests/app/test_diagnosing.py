@@ -136,7 +136,7 @@ def test_the_job_file_of_the_folder_says_how_the_program_of_a_log_is_changed(
     (tmp_path / "train.py").write_text("from transformers import HfArgumentParser\n")
     (tmp_path / "hf.log").write_text(TRACE + OUT_OF_MEMORY)
     found = diagnose(world, ["hf.log"])
-    smaller = next(fix for fix in found.remedies if "raise gradient accumulation" in fix.text)
+    smaller = next(fix for fix in found.remedies if "keep the batch" in fix.text)
     assert smaller.text.startswith(text)
     assert smaller.command == command
 

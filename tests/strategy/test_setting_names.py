@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from jobgen.strategy.setting_names import FRAMEWORKS, can_set, locate_settings, name_setting
+from jobgen.strategy.setting_names import (
+    FRAMEWORKS,
+    can_set,
+    locate_settings,
+    name_batch_option,
+    name_setting,
+)
 
 
 @pytest.mark.parametrize(
@@ -55,3 +61,17 @@ def test_a_strategy_that_a_framework_does_not_have_cannot_be_set() -> None:
     assert can_set("hf-trainer", "strategy", "zero3")
     assert can_set("", "strategy", "zero3")
     assert can_set("megatron", "micro_batch", "1")
+
+
+@pytest.mark.parametrize(
+    ("framework", "name"),
+    [
+        ("hf-trainer", "--gradient_accumulation_steps"),
+        ("torchtitan", "--training.global_batch_size"),
+        ("megatron", "--global-batch-size"),
+        ("deepspeed", "gradient_accumulation_steps"),
+        ("", ""),
+    ],
+)
+def test_a_batch_is_kept_by_accumulation_else_by_its_size(framework: str, name: str) -> None:
+    assert name_batch_option(framework) == name
