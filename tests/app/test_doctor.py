@@ -102,6 +102,19 @@ def test_a_python_without_torch(programs: Callable[..., World]) -> None:
     assert found["local.torch"].status == "warning"
 
 
+def test_a_profile_with_gpus_that_this_machine_lacks(programs: Callable[..., World]) -> None:
+    world = programs(nvidia_smi="echo No devices were found; exit 6")
+    profile = world.config / "clusters" / "here.yaml"
+    text = profile.read_text()
+    assert "local.gpus" not in verdicts(world, "here")
+    profile.write_text(text.replace("count: 2", "count: 1, gpus_per_node: 2, gpu: RTX-4090"))
+    found = verdicts(world, "here")["local.gpus"]
+    assert found.status == "warning"
+    assert found.found.endswith("but nvidia-smi: No devices were found")
+    profile.write_text(text.replace("count: 2", "count: 1, gpus_per_node: 8, gpu: MI300X"))
+    assert "local.gpus" not in verdicts(world, "here")
+
+
 def test_a_machine_with_no_programs(programs: Callable[..., World]) -> None:
     found = verdicts(programs(alone=True))
     assert {name for name, v in found.items() if v.status == "warning"} == {

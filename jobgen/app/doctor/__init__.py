@@ -60,7 +60,7 @@ def _profile(world: World, name: str) -> Profile:
 
 def _findings(world: World, name: str, profile: Profile | None) -> Iterator[Finding]:
     from jobgen.app.doctor import local_checks, remote
-    from jobgen.survey.health import client
+    from jobgen.survey.health import client, local_gpus
 
     seen = local_checks.inspect_machine(world)
     yield from judge_rows(HERE, client.ROWS, seen)
@@ -69,4 +69,7 @@ def _findings(world: World, name: str, profile: Profile | None) -> Iterator[Find
         rows = client.LOCAL_ROWS if profile is None else client.LOCAL_ROWS[1:]
         yield from judge_rows(LOCAL, rows, seen)
     if profile is not None:
+        here = profile.loaded.value.scheduler == "local"
+        if here and (gpus := local_checks.inspect_gpus(world, profile.loaded)):
+            yield from judge_rows(LOCAL, local_gpus.ROWS, gpus)
         yield from remote.list_findings(world, name, profile.loaded, profile.site)

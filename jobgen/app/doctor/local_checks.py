@@ -10,17 +10,30 @@ import subprocess
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import jobgen
 from jobgen.app.world import World
+from jobgen.data import gpus
 from jobgen.errors import Diagnostic, JobgenError
 from jobgen.shell import split_lines
 from jobgen.survey.health import Answer
 from jobgen.survey.health.client import LOCAL, ClientMachine, StateFolder
+from jobgen.survey.health.local_gpus import LocalGpus
+
+if TYPE_CHECKING:
+    from jobgen.model.cluster import ClusterProfile
+    from jobgen.model.loaded import Loaded
 
 PATIENCE = 5.0
 """Seconds for each program."""
 _TORCH = "import importlib.metadata as m; print(m.version('torch'))"
+_BUILD = (
+    "from importlib.util import find_spec as f; import runpy\n"
+    "v = runpy.run_path(f('torch').submodule_search_locations[0] + '/version.py')\n"
+    "print(v['cuda'] or '')"
+)
+"""Without an import of torch, which takes seconds."""
 _KEYS = ("id_ed25519", "id_ecdsa", "id_rsa", "id_ed25519_sk", "id_ecdsa_sk")
 _BASH = 'printf "%s" "$BASH_VERSION"'
 
@@ -48,6 +61,21 @@ def inspect_machine(world: World) -> ClientMachine:
         programs={name: shutil.which(name, path=path) is not None for name in LOCAL},
         bash=ask(["bash", "-c", _BASH], world.environ),
         torch=ask(["python", "-c", _TORCH], world.environ),
+    )
+
+
+def inspect_gpus(world: World, profile: Loaded[ClusterProfile]) -> LocalGpus | None:
+    """The NVIDIA GPUs of a profile of this machine; None if it has none."""
+    nodes = profile.value.nodes
+    gpu = gpus().get(nodes.gpu or "")
+    if not nodes.gpus_per_node or (gpu is not None and gpu.link == "infinity-fabric"):
+        return None
+    return LocalGpus(
+        nodes.gpus_per_node,
+        nodes.gpu or "",
+        str(profile.cite("nodes", "gpus_per_node")),
+        listed=ask(["nvidia-smi", "-L"], world.environ),
+        build=ask(["python", "-c", _BUILD], world.environ),
     )
 
 
