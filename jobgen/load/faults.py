@@ -19,7 +19,7 @@ from jobgen.load.aliases import (
 )
 from jobgen.load.hint_values import accepts, fill, rewrite
 from jobgen.load.sbatch_options import explain_removed
-from jobgen.load.tree import Path, Tree, join_path
+from jobgen.load.tree import Path, Tree, join_path, suggest_space
 from jobgen.model.cluster import ClusterProfile
 from jobgen.model.form import Form, ValueDiagnostic
 from jobgen.model.job import JobSpec
@@ -136,9 +136,8 @@ def _hint(key: Unknown, close: str) -> str:
     if close and close != key.word:  # a name that is exactly right elsewhere comes first
         close = "" if _stands_elsewhere(key) else close
     if close:
-        joined = re.fullmatch(r"(\w+):(\S+)", key.word)
-        if joined and joined[1] == close:
-            return f"write '{close}: {joined[2]}', with a space after the colon"
+        if key.word.startswith(f"{close}:") and (hint := suggest_space(key.word)):
+            return hint
         return f"did you mean '{close}'?"
     guesses = _guess_inside if len(key.path) > 1 else _guess_at_top
     return guesses(key) or _known(key.top, key.path)

@@ -227,6 +227,13 @@ def change(tree: Tree, path: Path, value: Any) -> None:
     parent[path[-1]] = value
 
 
+def suggest_space(key: str) -> str:
+    """A hint for a key that YAML read with its value, such as ``rank:16``; empty for others."""
+    name, colon, value = key.partition(":")
+    spaced = colon and name.isidentifier() and value and " " not in value
+    return f"write '{name}: {value}', with a space after the colon" if spaced else ""
+
+
 def refuse_useless(tree: Tree, may_be_empty: str) -> None:
     """Say of every value that is empty or endless, and take it out of the data."""
     for path, value in list(tree.list_scalars()):
@@ -234,6 +241,7 @@ def refuse_useless(tree: Tree, may_be_empty: str) -> None:
         if value is None and not re.match(may_be_empty, join_path(path)):
             flag = "slurm" in path[:-1]
             hint = "set true for a flag, or remove it" if flag else "set a value, or remove it"
+            hint = suggest_space(str(path[-1])) or hint
             tree.say("J118", f"{join_path(path)} is empty (null)", path, hint, place=place)
         elif isinstance(value, str) and len(value) > LONGEST:
             length = f"{len(value)} characters, but the limit is {LONGEST}"

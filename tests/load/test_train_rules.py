@@ -74,6 +74,12 @@ def test_a_typo_is_answered_with_the_word() -> None:
     assert "gradient_accumulation" in f"{found.message} {found.hint}"
 
 
+def test_a_key_without_a_space_behind_its_colon_is_answered_with_one() -> None:
+    found = problem("{lora: {rank:16}}")
+    assert found.message == "train.lora.rank:16 is empty (null)"
+    assert found.hint == "write 'rank: 16', with a space after the colon"
+
+
 @pytest.mark.parametrize(
     ("written", "hint", "instead"),
     [
