@@ -120,7 +120,8 @@ def _list_environment(
         yield f"# On {answers.cluster}, jobs use the environment that is active in your shell."
     if answers.cluster == LOCAL or not cluster.is_here:
         yield from _advise_cluster(project)
-    train = f"# train: {{model: meta-llama/Llama-3.1-8B{_name_framework(program)}}}"
+    model = _quote(program.facts.model or "meta-llama/Llama-3.1-8B")
+    train = f"# train: {{model: {model}{_name_framework(program)}}}"
     yield _comment(train, "your model: plan estimates memory")
 
 

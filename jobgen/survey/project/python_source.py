@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from jobgen.named_tuple import NamedTuple
@@ -10,6 +11,9 @@ from jobgen.survey.python_imports import parse_python
 
 _DEEPEST = 8
 """Parts of a dotted name that are read."""
+_NO_MODEL = re.compile(r"Tokenizer|Processor|Extractor|Config|Pipeline|Scheduler|Peft|^$")
+"""Classes whose ``from_pretrained`` loads no base model."""
+_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(?:/[\w.-]+)?", re.ASCII)
 
 
 class PythonFacts(NamedTuple):
@@ -24,6 +28,8 @@ class PythonFacts(NamedTuple):
     """Options and arguments that its argparse parser requires."""
     options: frozenset[str] = frozenset()
     """Options that its argparse parser knows."""
+    model: str = ""
+    """The id of the only model that it loads by a literal; empty if there is none, or several."""
     parsed: bool = True
     """False if Python cannot parse it."""
 
@@ -48,6 +54,7 @@ def read_python(text: str) -> PythonFacts:
         any(isinstance(node, ast.If) and _is_guard(node.test) for node in nodes),
         tuple(name for name, call in arguments if _is_required(name, call)),
         frozenset(name for name, _ in arguments if name.startswith("-")),
+        _find_model(calls),
     )
 
 
@@ -102,3 +109,22 @@ def _is_required(name: str, call: ast.Call) -> bool:
     if name.startswith("-"):
         return keywords.get("required") is True
     return keywords.get("nargs") not in ("?", "*") and "default" not in keywords
+
+
+def _find_model(calls: list[ast.Call]) -> str:
+    models = {model for call in calls if (model := _get_model(call))}
+    return models.pop() if len(models) == 1 else ""
+
+
+def _get_model(call: ast.Call) -> str:
+    """The Hub id in ``AutoModel.from_pretrained("…")``; empty for other calls."""
+    if not isinstance(call.func, ast.Attribute) or call.func.attr != "from_pretrained":
+        return ""
+    loader = call.func.value
+    name = loader.attr if isinstance(loader, ast.Attribute) else getattr(loader, "id", "")
+    named = [k.value for k in call.keywords if k.arg == "pretrained_model_name_or_path"]
+    model = next(iter([*call.args, *named]), None)
+    if _NO_MODEL.search(name) or not isinstance(model, ast.Constant):
+        return ""
+    is_id = isinstance(model.value, str) and _HUB_ID.fullmatch(model.value)
+    return str(model.value) if is_id else ""

@@ -129,6 +129,13 @@ def test_a_program_that_reads_the_trainers_arguments_is_planned_with_its_batch()
     assert [kind for kind, names in named.items() if names] == ["hf-trainer"]
 
 
+def test_the_model_that_the_program_loads_is_the_one_to_plan() -> None:
+    load = "AutoModelForCausalLM.from_pretrained('Qwen/Qwen3-8B')\n"
+    texts = {"train.py": PROGRAMS["hf-trainer"] + load + GUARD}
+    text = write_job(detect(FolderListing("llm", tuple(texts), texts, ())), ANSWERS[0])
+    assert "# train: {model: Qwen/Qwen3-8B, framework: hf-trainer}" in text
+
+
 def test_an_environment_of_this_machine_is_not_uploaded() -> None:
     job = load_job(write_job(make_project("torch", "sif", venv=True), ANSWERS[0]), "job.yaml").value
     assert job.workdir.ignore == (".venv/", "torch.sif")

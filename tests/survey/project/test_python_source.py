@@ -71,6 +71,29 @@ def test_required_arguments_are_listed() -> None:
     assert facts.options == {"--data", "--lr", "--flag"}
 
 
+QWEN = "m = AutoModelForCausalLM.from_pretrained('Qwen/Qwen3-8B', dtype=x)\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "model"),
+    [
+        (QWEN, "Qwen/Qwen3-8B"),
+        ("m = t.GPT2LMHeadModel.from_pretrained('gpt2')", "gpt2"),
+        ("m = M.from_pretrained(pretrained_model_name_or_path='a/b')", "a/b"),
+        (f"{QWEN}t = AutoTokenizer.from_pretrained('a/b')", "Qwen/Qwen3-8B"),
+        (f"{QWEN}m = PeftModel.from_pretrained(m, 'a/b')", "Qwen/Qwen3-8B"),
+        ("m = M.from_pretrained(args.model)", ""),
+        ("m = M.from_pretrained('./out/last')", ""),
+        ("m = M.from_pretrained('/data/model')", ""),
+        ("m = M.from_pretrained()", ""),
+        ("from_pretrained('a/b')", ""),
+        (f"{QWEN}teacher = M.from_pretrained('a/b')", ""),
+    ],
+)
+def test_the_one_model_that_is_loaded_by_its_id_is_known(text: str, model: str) -> None:
+    assert read_python(text).model == model
+
+
 @pytest.mark.parametrize(
     "text",
     [
