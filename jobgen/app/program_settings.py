@@ -19,6 +19,8 @@ _GENERAL = ("", "none", "torch")
 """Frameworks of the plan that leave open which options the program has."""
 _CONFIGURED = "--deepspeed=FILE"
 """The option that names a configuration of DeepSpeed, which has the setting."""
+_SUBCOMMAND = "(a subcommand, last on the command line)"
+"""Where torchtitan's parser takes the kind of activation checkpointing."""
 _LOSSES = {
     "fused": "a fused cross-entropy, such as Liger's,",
     "chunked": "one in chunks (ChunkedLossWrapper)",
@@ -62,8 +64,7 @@ def describe_setting(value: str, framework: str = "", job: Loaded[JobSpec] | Non
     name = name_setting(framework, key, word)
     if name.endswith(_CONFIGURED):
         name += f" ({name_setting('deepspeed', key, word)} in FILE)"
-    # a command of torchtitan's parser stands last
-    where = "at the end of run" if name.startswith(RECOMPUTE) else locate_settings(framework)
+    where = _SUBCOMMAND if name.startswith(RECOMPUTE) else locate_settings(framework)
     return f"{name} {where}".rstrip() if name else _name_key(key, word, job)
 
 

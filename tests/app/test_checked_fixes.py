@@ -184,7 +184,7 @@ def test_a_log_names_the_options_of_its_framework() -> None:
     assert generalize([SMALLER], "torchtitan") == [Remedy(less)]
     full = Remedy("", "jobgen submit job.yaml --set train.activation_checkpointing=full")
     assert generalize([full], "torchtitan") == [
-        Remedy("set activation-checkpoint:full at the end of run")
+        Remedy("set activation-checkpoint:full (a subcommand, last on the command line)")
     ]
     assert not generalize([SHARDED], "megatron")
 
