@@ -59,14 +59,14 @@ class AllocatorMessage(NamedTuple):
     @property
     def lacking(self) -> str:
         """What was wanted and what is free, in words."""
-        return f"{format_gib(self.wanted)} was wanted, {format_gib(self.free)} free"
+        return f"{format_size(self.wanted)} was wanted, {format_size(self.free)} free"
 
     @property
     def numbers(self) -> str:
         """The numbers that decide what helps, in words."""
         if not self.allocated:
             return self.lacking
-        allocated, unallocated = format_gib(self.allocated), format_gib(self.unallocated)
+        allocated, unallocated = format_size(self.allocated), format_size(self.unallocated)
         holds = f"{allocated} allocated and {unallocated} reserved but unallocated"
         return f"{self.lacking}; PyTorch holds {holds}"
 
@@ -130,7 +130,7 @@ def _blame_occupants(
     one = len(pids) == 1
     named = f"process {pids[0]}" if one else f"processes {join_words(pids, 'and')}"
     what = f"end {named} (nvidia-smi on the node shows whose)"
-    held = format_gib(sum(size for _, size in message.occupants))
+    held = format_size(sum(size for _, size in message.occupants))
     says = f"{named} {'holds' if one else 'hold'} {held} of the GPU; {message.lacking}"
     ranks = re.compile(rf"\bpid: (?:{'|'.join(pids)})\)|\bSending process (?:{'|'.join(pids)}) ")
     if any(ranks.search(line.text) for stream in streams for line in stream.lines):
@@ -139,6 +139,11 @@ def _blame_occupants(
     return cause._replace(kind=CauseKind.GPU_OCCUPIED, says=f"{says}: {what}")
 
 
-def format_gib(size: float) -> str:
-    """Bytes as PyTorch writes them: ``1.22 GiB``."""
-    return f"{size / _UNITS['GiB']:.2f} GiB"
+def format_size(size: float) -> str:
+    """Bytes as PyTorch writes them.
+
+    >>> format_size(1.22 * 2**30), format_size(20 * 2**20), format_size(0)
+    ('1.22 GiB', '20.00 MiB', '0.00 MiB')
+    """
+    unit = "GiB" if size >= _UNITS["GiB"] else "MiB"
+    return f"{size / _UNITS[unit]:.2f} {unit}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from jobgen.diagnose.allocator_message import format_gib, read_allocator_message
+from jobgen.diagnose.allocator_message import format_size, read_allocator_message
 from jobgen.model.cause import FailureCause
 
 _LOSS = re.compile(r"/loss(?:es|_utils)?\.py\"|\bin \w*(?:cross_entropy|CausalLMLoss)|log_softmax")
@@ -31,7 +31,7 @@ def order_memory_fixes(fixes: Sequence[str], cause: FailureCause) -> list[str]:
     if message is None:
         return [*rest, *allocator]
     named = [re.sub(r"PYTORCH_(?:\w+_)?ALLOC_CONF", message.variable, fix) for fix in allocator]
-    unused, wanted = format_gib(message.unallocated), format_gib(message.wanted)
+    unused, wanted = format_size(message.unallocated), format_size(message.wanted)
     numbers = f"{unused} is reserved but unallocated, {wanted} was wanted"
     named = [f"{fix.partition('  # ')[0]}  # {numbers}" for fix in named]
     if message.is_fragmented:

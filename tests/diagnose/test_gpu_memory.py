@@ -89,6 +89,8 @@ def test_the_numbers_that_decide_are_stated_in_plain_words() -> None:
         "3.91 GiB was wanted, 1.22 GiB free; PyTorch holds 60.00 GiB allocated and 2.11 GiB "
         "reserved but unallocated"
     )
+    small = write(OWN, wanted="2.00 MiB", free="1.19 MiB")
+    assert fail(small).says.startswith("2.00 MiB was wanted, 1.19 MiB free; ")
     cut = write(OWN).partition(" Of the allocated")[0]
     assert fail(cut).says == "3.91 GiB was wanted, 1.22 GiB free"
 
