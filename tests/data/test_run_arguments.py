@@ -32,8 +32,8 @@ def test_every_row_is_of_a_key_of_train_and_of_values_that_it_takes() -> None:
                 Train.read({row.key: word})
 
 
-def test_each_name_stands_once_for_each_framework() -> None:
-    found = [(row.framework, row.name.replace("_", "-")) for row in run_arguments()]
+def test_each_name_stands_once_for_each_key_of_a_framework() -> None:
+    found = [(row.framework, row.name.replace("_", "-"), row.key) for row in run_arguments()]
     assert len(found) == len(set(found))
 
 
@@ -65,7 +65,11 @@ def test_the_trainers_are_fields_of_its_arguments() -> None:
 @pytest.mark.train
 def test_torchtitans_are_fields_of_its_sections() -> None:
     configs = pytest.importorskip("torchtitan.config.configs")
-    sections = {"training": configs.TrainingConfig, "parallelism": configs.ParallelismConfig}
+    sections = {
+        "training": configs.TrainingConfig,
+        "parallelism": configs.ParallelismConfig,
+        "compile": configs.CompileConfig,
+    }
     known = {
         f"{name}.{field.name}"
         for name, section in sections.items()

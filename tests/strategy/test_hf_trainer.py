@@ -96,6 +96,15 @@ def grid() -> Iterator[tuple[FrameworkRequest, Configured]]:
 
 
 @pytest.mark.train
+def test_the_trainer_reads_the_fused_loss_and_compiled_layers(tmp_path: Path) -> None:
+    pytest.importorskip("transformers")
+    with ranks():
+        args = parsed(given("ddp", loss="fused", compiled=True, gpus=False), tmp_path)
+    assert args.use_liger_kernel
+    assert args.torch_compile
+
+
+@pytest.mark.train
 def test_the_trainer_reads_every_word_as_it_was_meant(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

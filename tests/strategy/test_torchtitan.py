@@ -104,6 +104,13 @@ def test_its_parser_and_its_mesh_mean_what_was_decided() -> None:
 
 
 @PARSED
+def test_its_parser_compiles_where_the_plan_does() -> None:
+    for compiled in (True, False):
+        given = made("torchtitan", strategy="fsdp2", compiled=compiled)
+        assert read(given).compile.enable is compiled
+
+
+@PARSED
 @pytest.mark.slow
 @pytest.mark.skipif(
     importlib.util.find_spec("torchdata") is None, reason="torchtitan's models need torchdata"

@@ -9,7 +9,12 @@ from dataclasses import dataclass, field
 
 from torchtitan.components.checkpointer.dcp import CheckpointManager
 from torchtitan.components.optimizer import OptimizersContainer
-from torchtitan.config.configs import CommConfig, ParallelismConfig, TrainingConfig
+from torchtitan.config.configs import (
+    CommConfig,
+    CompileConfig,
+    ParallelismConfig,
+    TrainingConfig,
+)
 from torchtitan.distributed.activation_checkpoint import ActivationCheckpointingConfig, SelectiveAC
 
 
@@ -21,6 +26,7 @@ class Config:
     dump_folder: str = "./outputs"
     training: TrainingConfig = field(default_factory=TrainingConfig)
     parallelism: ParallelismConfig = field(default_factory=ParallelismConfig)
+    compile: CompileConfig = field(default_factory=CompileConfig)
     comm: CommConfig = field(default_factory=CommConfig)
     optimizer: OptimizersContainer.Config = field(default_factory=OptimizersContainer.Config)
     checkpoint: CheckpointManager.Config = field(default_factory=CheckpointManager.Config)
