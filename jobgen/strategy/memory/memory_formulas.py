@@ -1,25 +1,13 @@
-"""Why each component of the memory is as large as it is: its formula with numbers, and its source.
-
-A formula is a sum of products, kept as factors, so that it can be checked against the bytes.
-"""
+"""Why each component of the memory is as large as it is: a formula with numbers, and its source."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from math import isclose, prod
 
-from jobgen.named_tuple import NamedTuple
-from jobgen.strategy.estimate import OWN_RUNS, Component, GpuMemory
+from jobgen.strategy.estimate import Component, GpuMemory
 from jobgen.strategy.memory import count_in_flight, find_peak
-from jobgen.strategy.memory.activations import Kept, compute_kept
-from jobgen.strategy.memory.gpu_parts import Parts
-from jobgen.strategy.memory.memory_states import (
-    PipelineStage,
-    count_graded,
-    count_shards,
-    count_trained,
-    count_whole_grads,
-)
+from jobgen.strategy.memory.activations import compute_kept
+from jobgen.strategy.memory.formula_terms import Factors, FormulaCase, Term, Why
 from jobgen.strategy.memory.outside import (
     CHANNEL,
     CONTEXT,
@@ -28,70 +16,9 @@ from jobgen.strategy.memory.outside import (
     count_communicators,
     get_cache_factor,
 )
+from jobgen.strategy.memory.state_formulas import build_state
 from jobgen.strategy.setup import Setup
 from jobgen.strategy.spec import TRAITS
-from jobgen.wording import join_words
-
-Factors = tuple[tuple[float, str], ...]
-"""Numbers, and what each is."""
-
-
-class Term(NamedTuple):
-    """A product, divided by ranks."""
-
-    factors: Factors
-    divisors: Factors = ()
-
-    @property
-    def bytes(self) -> float:
-        """What it comes to."""
-        below = prod(number for number, _ in self.divisors)
-        return prod(number for number, _ in self.factors) / below
-
-    def __str__(self) -> str:
-        over = "".join(
-            f" / {_number(number)} {what}" for number, what in self.divisors if number != 1
-        )
-        return (
-            " x ".join(f"{_number(number)} {what}".rstrip() for number, what in self.factors) + over
-        )
-
-
-class Why(NamedTuple):
-    """A component's formula: the sum of its terms is its bytes."""
-
-    text: str
-    terms: tuple[Term, ...]
-    source: str
-    factor: float = 1.0
-    """What measured runs multiply it by."""
-
-    @property
-    def bytes(self) -> float:
-        """What the terms come to."""
-        return sum(term.bytes for term in self.terms) * self.factor
-
-    @property
-    def formula(self) -> str:
-        """One line: in words, and in numbers."""
-        terms = " + ".join(str(term) for term in self.terms if term.bytes)
-        if self.factor == 1:
-            return f"{self.text}: {terms}"
-        return f"{self.text}: ({terms}) x {self.factor:.3g} {OWN_RUNS}"
-
-
-class _Case(NamedTuple):
-    """What the builders read: the setup, and the stage and the moment of the peak."""
-
-    setup: Setup
-    stage: PipelineStage
-    parts: Parts
-    idle: float
-    """Bytes that are freed and lie in the pools of other streams."""
-    micro: Kept | None
-    """None of a model that is measured."""
-    size: float
-    """Bytes of the component."""
 
 
 def explain_memory(setup: Setup, memory: GpuMemory, factor: float = 1.0) -> GpuMemory:
@@ -107,7 +34,7 @@ def explain_parts(setup: Setup, memory: GpuMemory) -> dict[str, Why]:
     """Component → why it is as large as it is. Those of no bytes are left out."""
     peak = find_peak(setup)
     micro = compute_kept(setup) if setup.measured is None else None
-    case = _Case(setup, peak.stage, peak.parts, peak.idle, micro, 0.0)
+    case = FormulaCase(setup, peak.stage, peak.parts, peak.idle, micro, 0.0)
     return {
         component.name: _BUILDERS[component.name](case._replace(size=component.bytes))
         for component in memory.components
@@ -117,84 +44,6 @@ def explain_parts(setup: Setup, memory: GpuMemory) -> dict[str, Why]:
 
 def _said(component: Component, why: Why | None) -> Component:
     return component._replace(formula=why.formula, source=why.source) if why else component
-
-
-def _number(value: float) -> str:
-    """Whole below a million, else at most four digits: 16384, 8.03e9, 0.065."""
-    if value < 1e6 and value == round(value):
-        return str(round(value))
-    text = f"{value:.4g}"
-    return text.replace("e+0", "e").replace("e+", "e").replace("e-0", "e-")
-
-
-_DIVIDED = {
-    "ddp": "torch 2.13, nn/parallel/distributed.py",
-    "3d": "Megatron-LM, arXiv:1909.08053 and arXiv:2104.04473",
-    "fsdp": "torch 2.13, distributed/fsdp; ZeRO, arXiv:1910.02054, section 5",
-    "fsdp2": "torch 2.13, distributed/fsdp/_fully_shard; ZeRO, arXiv:1910.02054, section 5",
-    "zero": "ZeRO, arXiv:1910.02054, section 5",
-}
-"""Family → where it is said what it divides."""
-
-
-def _state(what: str, least: int, width: Callable[[Setup], float]) -> Callable[[_Case], Why]:
-    """Of states that are divided from this stage of ZeRO on."""
-
-    def build(case: _Case) -> Why:
-        setup, trait = case.setup, TRAITS[case.setup.strategy]
-        level = 3 if setup.strategy == "fsdp-grad-op" else trait.stage
-        ranks = ((float(count_shards(setup)), "ranks"),) if level >= least else ()
-        trained, frozen = count_trained(setup, case.stage)
-        if what == "gradients" and setup.step_in_backward:
-            trained = case.stage.largest
-        terms = [Term(((width(setup), "B/parameter"), (trained, _counted(setup))), ranks)]
-        if what == "parameters" and frozen:
-            terms.append(Term(((frozen, "B frozen"),), ranks))
-        if what == "gradients":
-            terms = _divide_grads(case, terms[0])
-        rest = case.size - sum(term.bytes for term in terms)
-        if not isclose(rest, 0.0, abs_tol=1e-6 * case.size):
-            terms.append(Term(((rest, "B of embeddings in wider types"),)))
-        source = _cite(setup.recipe.note, _DIVIDED[trait.family])
-        return Why(f"{what}, {setup.recipe.name}", tuple(terms), source)
-
-    return build
-
-
-def _divide_grads(case: _Case, divided: Term) -> list[Term]:
-    """Terms of gradients, which are ``divided`` where each micro-batch reduces them and have no
-    other elements than what is trained."""
-    setup, stage = case.setup, case.stage
-    whole, graded = count_whole_grads(setup, stage), count_graded(setup, stage)
-    terms = [divided]
-    if setup.adapters is not None and setup.adapters.flattened:
-        each = setup.recipe.grads, "B/parameter"
-        terms = [Term((each, (graded, "parameters of layers and adapters")), divided.divisors)]
-    if whole and case.size >= whole:
-        rest = [] if isclose(case.size, whole) else terms
-        terms = [Term(((whole, "B not yet reduced (no_sync)"),)), *rest]
-    return terms
-
-
-def _cite(*notes: str) -> str:
-    """The sources, each once, with all its sections."""
-    sections: dict[str, list[str]] = {}
-    for source in (source for note in notes if note for source in note.split("; ")):
-        work, _, section = source.partition(", section ")
-        sections.setdefault(work, []).extend([section] if section else [])
-    texts = []
-    for work, cited in sections.items():
-        word = "section" if len(cited) == 1 else "sections"
-        texts.append(f"{work}, {word} {join_words(cited, 'and')}" if cited else work)
-    return "; ".join(texts)
-
-
-def _counted(setup: Setup) -> str:
-    """What the number of trained parameters counts."""
-    if setup.adapters is None:
-        return "parameters"
-    times = setup.adapters.width / setup.recipe.params
-    return f"trained parameters, each of an adapter counted {_number(times)} times"
 
 
 _GATHERED = {
@@ -209,7 +58,7 @@ _GATHERED = {
 }
 
 
-def _gathered(case: _Case) -> Why:
+def _gathered(case: FormulaCase) -> Why:
     words, source = _GATHERED[TRAITS[case.setup.strategy].family]
     if case.parts.moment == "load":
         words, source = "the whole model in 16 bits", "torch 2.13, FSDP's full state dict"
@@ -230,7 +79,7 @@ _BUCKETS = {
 }
 
 
-def _buckets(case: _Case) -> Why:
+def _buckets(case: FormulaCase) -> Why:
     recipe = case.setup.recipe
     if case.setup.measured is not None and case.setup.mesh.pp > 1:
         words = "what a stage receives of every micro-batch, and buckets of the strategy"
@@ -244,7 +93,7 @@ def _elements(words: str, size: float, width: float, source: str) -> Why:
     return Why(words, (Term(((width, "B"), (size / width, "elements"))),), source)
 
 
-def _measured(case: _Case) -> Why:
+def _measured(case: FormulaCase) -> Why:
     """What a trace on fake tensors has shown."""
     measured = case.setup.measured
     source = f"torch {measured.torch if measured else ''}, MemTracker"
@@ -260,7 +109,7 @@ _KEPT = {
 _COUNTED = "transformers 5 and torch 2.13, saved tensors counted; arXiv:2205.05198, section 4"
 
 
-def _activations(case: _Case) -> Why:
+def _activations(case: FormulaCase) -> Why:
     if case.micro is None:
         return _measured(case)
     setup, micro, tokens = case.setup, case.micro, float(max(1, case.setup.tokens))
@@ -295,7 +144,7 @@ _LOSS = {
 }
 
 
-def _logits(case: _Case) -> Why:
+def _logits(case: FormulaCase) -> Why:
     setup = case.setup
     words, source = _LOSS[setup.loss]
     count = float(setup.tokens), float(setup.model.sizes.vocab)
@@ -305,7 +154,7 @@ def _logits(case: _Case) -> Why:
     return Why(words, (Term(factors, ((tp, "ranks"),)),), source)
 
 
-def _temporary(case: _Case) -> Why:
+def _temporary(case: FormulaCase) -> Why:
     if case.parts.moment == "step":
         return _elements("optimizer copies", case.size, 4.0, "torch 2.13, optim/adamw.py")
     if case.setup.measured is not None:
@@ -317,7 +166,7 @@ def _temporary(case: _Case) -> Why:
     return Why(words, (Term(((tokens, "tokens"), (case.size / tokens, "B"))),), _COUNTED)
 
 
-def _context(case: _Case) -> Why:
+def _context(case: FormulaCase) -> Why:
     count = count_communicators(case.setup)
     terms = [Term(((CONTEXT if case.setup.lazy_modules else EAGER_CONTEXT, "B of CUDA"),))]
     if count:
@@ -329,7 +178,7 @@ def _context(case: _Case) -> Why:
     return Why("CUDA and NCCL", tuple(terms), source)
 
 
-def _cache(case: _Case) -> Why:
+def _cache(case: FormulaCase) -> Why:
     terms = [Term(((get_cache_factor(case.setup), ""), (case.parts.allocated, "B allocated")))]
     rest = case.size - terms[0].bytes
     if idle := min(case.idle, rest):
@@ -341,11 +190,11 @@ def _cache(case: _Case) -> Why:
     return Why("partly filled allocator blocks", tuple(terms), source)
 
 
-_BUILDERS: Mapping[str, Callable[[_Case], Why]] = {
-    "params": _state("parameters", 3, lambda setup: setup.recipe.params),
-    "grads": _state("gradients", 2, lambda setup: setup.recipe.grads),
-    "master": _state("fp32 copies of the parameters", 1, lambda setup: setup.recipe.master),
-    "moments": _state("optimizer moments", 1, lambda setup: setup.recipe.moments),
+_BUILDERS: Mapping[str, Callable[[FormulaCase], Why]] = {
+    "params": build_state("parameters", 3, lambda setup: setup.recipe.params),
+    "grads": build_state("gradients", 2, lambda setup: setup.recipe.grads),
+    "master": build_state("fp32 copies of the parameters", 1, lambda setup: setup.recipe.master),
+    "moments": build_state("optimizer moments", 1, lambda setup: setup.recipe.moments),
     "gathered": _gathered,
     "buckets": _buckets,
     "activations": _activations,

@@ -7,7 +7,8 @@ from hypothesis import given
 
 from jobgen.strategy.estimate import GIB
 from jobgen.strategy.memory import estimate
-from jobgen.strategy.memory.memory_formulas import Term, explain_memory, explain_parts
+from jobgen.strategy.memory.formula_terms import Term
+from jobgen.strategy.memory.memory_formulas import explain_memory, explain_parts
 from jobgen.strategy.memory.recipes import RECIPES
 from jobgen.strategy.setup import Setup
 from jobgen.strategy.spec import Batch, Mesh
