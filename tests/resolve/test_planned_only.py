@@ -166,7 +166,7 @@ def test_a_measured_model_is_not_estimated_as_compiled() -> None:
         ("framework: none, compiled: true", ["must call torch.compile"]),
         ("framework: torchtitan, loss: chunked", ["ChunkedLossWrapper in the function of"]),
         ("framework: torchtitan, compiled: true", []),
-        ("framework: hf-trainer, loss: fused, compiled: true", []),
+        ("framework: hf-trainer, loss: fused, compiled: true", ["needs the package liger-kernel"]),
         ("framework: megatron, loss: fused, compiled: true", []),
     ],
 )

@@ -59,6 +59,8 @@ def test_what_the_job_does_not_say_is_left_to_the_program() -> None:
 def test_the_fused_loss_and_compiled_layers_of_the_plan_are_passed() -> None:
     said = words("ddp", loss="fused", compiled=True)
     assert {"--use_liger_kernel=true", "--torch_compile=true"} <= {*said}
+    (note,) = given("ddp", loss="fused").notes
+    assert note.message.endswith("which needs the package liger-kernel")
     own = ("--use-liger-kernel", "True", "--torch_compile=false")
     request = worlds.asked("hf-trainer", "ddp", loss="fused", compiled=True)
     assert request is not None

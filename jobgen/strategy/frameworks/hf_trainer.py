@@ -29,15 +29,14 @@ OPTIMIZERS = {
 """Optimizer → its word in ``OptimizerNames``, which has neither momentum nor muon. AdamW is the
 default."""
 RECOMPUTES = ("--gradient_checkpointing", "--activation_checkpointing")
+"""The second name is new in transformers 5, and wins there."""
+_LIGER = "--use_liger_kernel"
 _BOTH = "FSDP recomputes the layers; the Trainer rejects both"
-"""transformers 5.23, trainer.py, ``create_accelerator_and_postprocess``. The second name is new in
-transformers 5, and wins there."""
+"""transformers 5.23, trainer.py, ``create_accelerator_and_postprocess``."""
 _BATCH = {
     "--per_device_train_batch_size": "train_micro_batch_size_per_gpu",
     "--gradient_accumulation_steps": "gradient_accumulation_steps",
 }
-
-
 EXCLUDED = {"zero": "--fsdp", "fsdp": "--deepspeed", "fsdp2": "--deepspeed"}
 """Family of a strategy → the option of ``run`` that the Trainer rejects beside it."""
 
@@ -121,8 +120,8 @@ def _optimizer(request: FrameworkRequest) -> Iterator[ProgramOption]:
 def _kernels(request: FrameworkRequest) -> Iterator[ProgramOption]:
     """The fused loss and the compiled layers that the plan counts; what run sets stays."""
     strategy = request.strategy
-    if strategy.loss == "fused" and not _has(request, "--use_liger_kernel"):
-        yield ProgramOption("--use_liger_kernel", "true", "needs the package liger-kernel")
+    if strategy.loss == "fused" and not _has(request, _LIGER):
+        yield ProgramOption(_LIGER, "true", "needs the package liger-kernel")
     if strategy.compiled and not _has(request, "--torch_compile"):
         yield ProgramOption("--torch_compile", "true")
 
@@ -188,6 +187,9 @@ def _notes(request: FrameworkRequest) -> Iterator[Note]:
     if request.strategy.trait.family == "fsdp":
         message = "FSDP1 is deprecated in transformers 5 and will be removed; use strategy: fsdp2"
         yield Note(message, ("train", "strategy"))
+    if any(option.name == _LIGER for option in _kernels(request)):
+        message = f"train.loss: fused passes {_LIGER}, which needs the package liger-kernel"
+        yield Note(message, ("train", "loss"))
 
 
 def _faults(request: FrameworkRequest) -> Iterator[TrainDiagnostic]:
