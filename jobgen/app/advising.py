@@ -57,15 +57,13 @@ def advise_job(
 
     found = advise(ask, auto=auto)
     shown = found.first_option
-    if shown is not None and shown.verdict in {"no", "tight"}:
-        found = _add_help(found, shown, ask, auto=auto)
-    elif shown is not None:
-        from jobgen.strategy.choice.faster import add_faster
-
-        found = add_faster(found, ask, auto=auto)
     if shown is not None:
-        from jobgen.strategy.choice.faster import find_assumed_rates
+        from jobgen.strategy.choice.faster import add_faster, find_assumed_rates
 
+        if shown.verdict in {"no", "tight"}:
+            found = _add_help(found, shown, ask, auto=auto)
+        else:
+            found = add_faster(found, ask, auto=auto)
         found = found._replace(assumed_rates=find_assumed_rates(shown, ask, auto=auto))
     if nodes:
         from jobgen.strategy.choice.advise import describe_assumed_network

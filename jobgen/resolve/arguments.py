@@ -179,6 +179,11 @@ def normalize_option(name: str) -> str:
     return name.lstrip("-").replace("_", "-")
 
 
+def is_yes(value: str | None) -> bool:
+    """Whether a flag with this value is on; a flag alone is."""
+    return value is None or value.strip("'\"").lower() in _YES
+
+
 def _is_flag(row: RunArgument) -> bool:
     return "true" in row.values
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from jobgen.resolve.arguments import is_yes, normalize_option
+
 if TYPE_CHECKING:
     from jobgen.model.train import Train
     from jobgen.shell import Word
@@ -35,8 +37,7 @@ def note_repeated(
 
 def _is_same(one: str | None, other: str | None) -> bool:
     """Whether a program reads two values alike: case makes no difference to a flag's."""
-    values = {_plain(value) for value in (one, other)}
-    return len(values) == 1 or {value.lower() for value in values} <= {"true", "1", "yes"}
+    return _plain(one) == _plain(other) or (is_yes(one) and is_yes(other))
 
 
 def _plain(value: str | None) -> str:
@@ -97,20 +98,19 @@ def note_uncounted(words: tuple[str, ...], train: Train, decided: Strategy) -> I
 
     if decided.framework != "hf-trainer":
         return
-    own = {
-        name.replace("-", "_").replace("__", "--", 1): v for name, v in read_values(words).items()
-    }
-    if _plain(own.get("--attn_implementation")) == "eager":
+    own = {normalize_option(name): value for name, value in read_values(words).items()}
+    if _plain(own.get("attn-implementation")) == "eager":
         message = (
             "run: --attn_implementation eager keeps the attention scores in memory, but the plan "
             "assumes FlashAttention or SDPA"
         )
         yield Note(message, ("run",), "warning", "set --attn_implementation sdpa in run:")
     known = {word for row in run_arguments() if row.name == "optim" for word in row.values}
-    optimizer = _plain(own.get("--optim", train.optimizer))
-    if "--optim" in own and "$" not in optimizer and optimizer not in known:
+    optimizer = _plain(own.get("optim", train.optimizer))
+    if "optim" in own and "$" not in optimizer and optimizer not in known:
         message = f"run: --optim {optimizer} is not counted; the plan is for {train.optimizer}"
         yield Note(message, ("run",), "warning")
     for option, hint in _ADAPTERS.items() if train.lora is None else ():
-        if option in own and _plain(own[option]).lower() == "true":
+        name = normalize_option(option)
+        if name in own and is_yes(own[name]):
             yield Note(f"run: {option} is not counted in the plan", ("run",), "warning", hint)
